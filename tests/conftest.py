@@ -1,0 +1,26 @@
+"""What all tests share: finding programs, and failing instead of skipping where everything must be there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import NoReturn
+
+import pytest
+
+REQUIRE_ALL = os.environ.get("GPUTOP_HANG_REQUIRE_ALL") == "1"
+
+
+def need_program(name: str, *more_places: str) -> str:
+    """The path of a program; where it is missing the test is skipped, or fails under ``GPUTOP_HANG_REQUIRE_ALL=1``."""
+    path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", *more_places]))
+    if path is None:
+        missing(f"needs the program {name}")
+    return path
+
+
+def missing(reason: str) -> NoReturn:
+    """Skip for want of something, or fail where nothing may be missing."""
+    if REQUIRE_ALL:
+        pytest.fail(reason)
+    pytest.skip(reason)
