@@ -8,6 +8,7 @@ leaves :func:`clean` is printable, single-line, bounded text without any of it.
 from __future__ import annotations
 
 import re
+from typing import Any, cast
 
 LIMIT = 4096
 """Most characters that one string keeps; the rest is counted in its place."""
@@ -23,12 +24,8 @@ _SEQUENCES = re.compile(
     "|\x1b[ -/]*[0-~]?"
 )
 
-# C0 and C1 controls, DEL, zero-width and joining characters, line separators, bidirectional marks, variation
-# selectors, surrogates, non-characters and tags: invisible, or wider or narrower than a terminal believes.
-_UNSHOWABLE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f"
-    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
-)
+# Printable for Python, yet invisible or of a width that terminals disagree on: fillers, joiners, variation selectors.
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
 
 REPLACEMENT = "\ufffd"
 
@@ -48,27 +45,26 @@ def clean(text: str | bytes, limit: int = LIMIT) -> str:
     over = max(0, len(text) - limit)
     text = _SEQUENCES.sub("", text[:limit])
     if not text.isprintable():
-        text = text.expandtabs(8) if "\t" in text else text
-        text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
-    text = _UNSHOWABLE.sub(REPLACEMENT, text)
+        text = text.replace("\r\n", " ").replace("\n", " ").replace("\r", " ").expandtabs(8)
+        text = "".join(char if char.isprintable() else _stand_in(char) for char in text)
+    text = _INVISIBLE.sub(REPLACEMENT, text)
     return f"{text[:limit]}…[+{over} chars]" if over else text
 
 
-def clean_tree(value: object, limit: int = LIMIT) -> object:
-    """Clean every string in a tree of plain JSON: keys and values of mappings, items of lists. Depth is bounded."""
-    return _clean_tree(value, limit, 32)
+def _stand_in(char: str) -> str:
+    """What is shown for a character that Python does not call printable (controls, formats, surrogates, separators)."""
+    return " " if char.isspace() and char > "\x9f" else REPLACEMENT
 
 
-def _clean_tree(value: object, limit: int, depth: int) -> object:
+def clean_tree(value: Any, limit: int = LIMIT, depth: int = 32) -> Any:
+    """Clean every string in a tree of plain JSON, keys too; what lies deeper than ``depth`` becomes ``None``."""
     if isinstance(value, str):
         return clean(value, limit)
+    if not isinstance(value, (dict, list)):
+        return value
     if depth == 0:
         return None
     if isinstance(value, dict):
-        return {
-            clean(str(key), limit): _clean_tree(item, limit, depth - 1)  # pyright: ignore[reportUnknownArgumentType]
-            for key, item in value.items()  # pyright: ignore[reportUnknownVariableType]
-        }
-    if isinstance(value, list):
-        return [_clean_tree(item, limit, depth - 1) for item in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+        items = cast(dict[Any, Any], value).items()
+        return {clean(str(key), limit): clean_tree(item, limit, depth - 1) for key, item in items}
+    return [clean_tree(item, limit, depth - 1) for item in cast(list[Any], value)]
