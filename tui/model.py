@@ -169,12 +169,13 @@ class LogLine:
 class LogUpdate:
     """What a tick brought of one followed log.
 
-    ``size`` in bytes, ``lines_total`` counted LFs since offset 0 of this file (``None`` while the middle of a large
+    ``size`` in bytes, ``read_to`` the offset up to which it was read (where a new connection goes on), ``lines_total`` counted LFs since offset 0 of this file (``None`` while the middle of a large
     file is unread), ``mtime`` in the host's wall time. ``change`` names what happened to the file itself.
     """
 
     path: str
     size: float | None = None
+    read_to: int | None = None
     inode: int | None = None
     mtime: float | None = None
     lines: tuple[LogLine, ...] = ()
