@@ -169,8 +169,9 @@ class LogLine:
 class LogUpdate:
     """What a tick brought of one followed log.
 
-    ``size`` in bytes, ``read_to`` the offset up to which it was read (where a new connection goes on), ``lines_total`` counted LFs since offset 0 of this file (``None`` while the middle of a large
-    file is unread), ``mtime`` in the host's wall time. ``change`` names what happened to the file itself.
+    ``size`` in bytes; ``read_to`` the offset up to which it was read, where a new connection goes on; ``lines_total``
+    counted LFs since offset 0 of this file (``None`` while the middle of a large file is unread); ``mtime`` in the
+    host's wall time. ``change`` names what happened to the file itself.
     """
 
     path: str

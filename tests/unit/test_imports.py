@@ -1,0 +1,69 @@
+"""Who may import what: each claim is proved in a fresh interpreter, since imports leave traces in this one."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tui
+
+ROOT = Path(tui.__file__).parent
+HEAVY = ("textual", "asyncssh", "rich", "psutil", "pynvml", "hypothesis")
+
+
+def loaded_after(statement: str) -> set[str]:
+    """The top-level names of everything that is imported once ``statement`` has run."""
+    code = f"{statement}\nimport sys; print('\\n'.join({{name.split('.')[0] for name in sys.modules}}))"
+    return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def modules_below(*packages: str) -> list[str]:
+    names: list[str] = []
+    for package in packages:
+        base = ROOT / package
+        files = base.rglob("*.py") if base.is_dir() else [base.with_suffix(".py")]
+        names += [".".join(file.relative_to(ROOT.parent).with_suffix("").parts) for file in files]
+    return sorted(name.removesuffix(".__init__") for name in names)
+
+
+def test_the_core_needs_the_standard_library_alone() -> None:
+    """Model, history, cleaning, diagnosis and stacks can be used, tested and replayed with nothing installed."""
+    core = modules_below("model", "history", "safetext", "errors", "diagnose", "stacks")
+    assert len(core) > 10
+    loaded = loaded_after(f"import {', '.join(core)}")
+    assert not loaded & set(HEAVY)
+
+
+@pytest.mark.parametrize("package", ["session", "headless", "record", "collect", "demo", "cli"])
+def test_only_the_interface_imports_textual(package: str) -> None:
+    loaded = loaded_after(f"import {', '.join(modules_below(package))}")
+    assert "textual" not in loaded
+
+
+def test_asyncssh_waits_until_a_host_needs_it() -> None:
+    """Its 250 ms must not stand before the first picture."""
+    everything = modules_below("session", "collect", "headless", "cli", "ui")
+    assert "asyncssh" not in loaded_after(f"import {', '.join(everything)}")
+
+
+def test_the_agent_stands_alone() -> None:
+    """Nothing on a watched host has our package: the agent may import its own modules and the standard library."""
+    for file in (ROOT / "agent").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                assert top in sys.stdlib_module_names | {"pynvml"} or name.startswith("tui.agent"), (
+                    f"{file.name}: {name}"
+                )
+
+
+def test_every_module_imports() -> None:
+    names = [name for name in modules_below("") if not name.endswith("__main__") and ".agent" not in name]
+    subprocess.run([sys.executable, "-c", f"import {', '.join(names)}"], check=True)

@@ -1,0 +1,234 @@
+"""The command line: words to plans, plans to the parts that carry them out.
+
+Imports are kept inside the commands: the first picture must not wait for what it does not need, and a command without
+a screen must run where Textual cannot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tui import __version__
+from tui.errors import Exit, GputopError, UsageError
+
+_EXAMPLES = """\
+examples:
+  gputop-hang                        watch this machine
+  gputop-hang gpu01 gpu02            watch two hosts over ssh, nothing installed there
+  gputop-hang 'node[01-16]'          ranges; ssh://host:port for another port
+  gputop-hang demo                   a real launch here that goes silent: see how it is found out
+  gputop-hang snapshot gpu01 --json  look twice, print what is seen and thought
+  gputop-hang dump gpu01:4711 4712   stacks of these processes, merged, without harm
+  gputop-hang replay scenario/       a recorded start-up, in the monitor
+  gputop-hang doctor gpu01           what will and will not work there
+
+"""
+
+COMMANDS = ("watch", "demo", "replay", "score", "snapshot", "dump", "doctor")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns an exit code of :class:`tui.errors.Exit`."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return int(_dispatch(words))
+    except GputopError as error:
+        print(f"gputop-hang: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return int(Exit.INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output has gone (head, less): nobody is left to tell. The descriptor is replaced so that
+        # the interpreter's own flush at exit does not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.READY)
+
+
+def _dispatch(words: list[str]) -> Exit:
+    if not words or (words[0] not in COMMANDS and words[0] not in ("-h", "--help", "--version")):
+        words = ["watch", *words]
+    options = _parser().parse_args(words)
+    return _RUN[options.command](options)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gputop-hang",
+        usage="gputop-hang [HOST …] | COMMAND …",
+        description=_EXAMPLES + "Watches launches and says whether a silent one is slow or hung, and why.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gputop-hang {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, summary: str) -> argparse.ArgumentParser:
+        return commands.add_parser(name, help=summary, description=summary)
+
+    watch = command("watch", "the live monitor; 'gputop-hang HOST …' is short for it")
+    _hosts(watch)
+    _selectors(watch)
+    _theme(watch)
+
+    demo = command("demo", "a real launch on this machine that goes silent, in the monitor")
+    demo.add_argument("--healthy", action="store_true", help="the twin that is only slow, and becomes ready")
+    _theme(demo)
+
+    replay = command("replay", "a recorded start-up: a scenario folder, in the monitor or as JSON lines")
+    replay.add_argument("path", type=Path, metavar="PATH")
+    replay.add_argument("--speed", type=_speed, default=1.0, metavar="N|max", help="times real time (default 1)")
+    replay.add_argument("--json", action="store_true", help="one line per step and launch, no screen")
+    _theme(replay)
+
+    score = command("score", "replay scenarios and compare with what was true")
+    score.add_argument("paths", type=Path, nargs="+", metavar="DIR")
+    score.add_argument("--json", action="store_true")
+
+    snapshot = command("snapshot", "look twice, a few seconds apart, and print what is seen and thought")
+    _hosts(snapshot)
+    _selectors(snapshot)
+    form = snapshot.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true")
+    form.add_argument("--markdown", action="store_true")
+
+    dump = command("dump", "stacks of processes, merged; without harm unless --abort")
+    dump.add_argument("targets", nargs="*", metavar="[HOST:]PID")
+    dump.add_argument("--json", action="store_true")
+    dump.add_argument("--abort", action="store_true", help="SIGABRT: the processes die of it")
+    dump.add_argument("--from", dest="from_paths", type=Path, nargs="+", default=[], metavar="PATH")
+
+    doctor = command("doctor", "what will and will not work on a host")
+    _hosts(doctor)
+    return parser
+
+
+def _hosts(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("hosts", nargs="*", metavar="HOST", help="as ssh takes it; without any, this machine")
+
+
+def _selectors(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--log", action="append", default=[], metavar="[HOST:]PATH", help="a log to follow (globs)")
+    parser.add_argument("--pid", action="append", default=[], metavar="[HOST:]PID", help="a process of the launch")
+    parser.add_argument("--port", action="append", default=[], type=int, help="the port it will serve on")
+    parser.add_argument("--interval", type=_interval, default=1.0, metavar="S", help="seconds between looks (1)")
+
+
+def _theme(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--theme", metavar="NAME", help="colours; 't' steps through them")
+
+
+def _speed(word: str) -> float:
+    if word == "max":
+        return float("inf")
+    try:
+        speed = float(word)
+    except ValueError:
+        speed = 0.0
+    if not speed > 0:
+        raise argparse.ArgumentTypeError(f"'{word}' is no speed: a number above 0, or max")
+    return speed
+
+
+def _interval(word: str) -> float:
+    try:
+        seconds = float(word)
+    except ValueError:
+        seconds = 0.0
+    if not 0.2 <= seconds <= 60:
+        raise argparse.ArgumentTypeError(f"'{word}' is no interval: 0.2 to 60 seconds")
+    return seconds
+
+
+def _need_screen() -> None:
+    """Raises: UsageError where no full-screen program can run."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the monitor needs a terminal; without one use 'gputop-hang snapshot' or 'replay --json'")
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        raise UsageError("the monitor needs a terminal that can move the cursor; TERM is unset or 'dumb' here")
+
+
+def _watch(options: argparse.Namespace) -> Exit:
+    _need_screen()
+    from tui.session.plan import plan_hosts
+
+    plan = plan_hosts(options)
+    plan.start_local()  # the agent here starts while Textual is still being imported
+    from tui.session.live import LiveSession
+
+    return _show(LiveSession(plan), options.theme)
+
+
+def _demo(options: argparse.Namespace) -> Exit:
+    _need_screen()
+    from tui.demo.launch import DemoLaunch
+    from tui.session.plan import plan_demo
+
+    launch = DemoLaunch(healthy=options.healthy)
+    launch.start()
+    try:
+        plan = plan_demo(launch)
+        plan.start_local()
+        from tui.session.live import LiveSession
+
+        return _show(LiveSession(plan), options.theme)
+    finally:
+        launch.stop()
+
+
+def _replay(options: argparse.Namespace) -> Exit:
+    if options.json:
+        from tui.headless import replay
+
+        return replay.run(options.path, json=True, speed=options.speed)
+    _need_screen()
+    from tui.session.playback import PlaybackSession
+
+    return _show(PlaybackSession(options.path, speed=options.speed), options.theme)
+
+
+def _show(session: SessionLike, theme: str | None) -> Exit:
+    from tui.ui.app import GputopApp
+
+    return Exit(GputopApp(session, theme=theme).run() or Exit.READY)
+
+
+def _score(options: argparse.Namespace) -> Exit:
+    from tui.headless import score
+
+    return score.run(options.paths, json=options.json)
+
+
+def _snapshot(options: argparse.Namespace) -> Exit:
+    from tui.headless import snapshot
+    from tui.session.plan import plan_hosts
+
+    return snapshot.run(
+        plan_hosts(options), form="json" if options.json else "markdown" if options.markdown else "text"
+    )
+
+
+def _dump(options: argparse.Namespace) -> Exit:
+    from tui.headless import dump
+
+    return dump.main(options)
+
+
+def _doctor(options: argparse.Namespace) -> Exit:
+    from tui.headless import doctor
+    from tui.session.plan import plan_hosts
+
+    return doctor.run(plan_hosts(options))
+
+
+_RUN = {
+    "watch": _watch,
+    "demo": _demo,
+    "replay": _replay,
+    "score": _score,
+    "snapshot": _snapshot,
+    "dump": _dump,
+    "doctor": _doctor,
+}

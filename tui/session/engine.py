@@ -1,0 +1,64 @@
+"""History, launches and verdicts in one place: samples go in, launch views and wanted facts come out.
+
+Live, replayed and headless sessions all judge through this, so they cannot differ. No I/O, no clock of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tui.diagnose import diagnose, phase_spans
+from tui.history import History
+from tui.model import HostView, Launch, LaunchView, LogView, Sample, Verdict, Wanted
+from tui.session.book import HostBook
+
+TAIL_LINES = 400
+"""Lines of a log that a snapshot carries."""
+
+
+@dataclass(slots=True)
+class _Judged:
+    seen_since: float
+    verdict: Verdict | None = None
+
+
+class Engine:
+    def __init__(self, hosts: Iterable[str]) -> None:
+        self.history = History()
+        self.books = {name: HostBook(name) for name in hosts}
+        self._judged: dict[str, _Judged] = {}
+
+    def add(self, sample: Sample) -> None:
+        """Take a sample in; samples of one host come in their order."""
+        self.history.add(sample)
+        self.books[sample.host].feed(sample)
+
+    def judge(self, launches: Sequence[Launch], now: float) -> tuple[list[LaunchView], list[Wanted]]:
+        """Judge every launch at ``now`` on the monitor's timeline."""
+        views: list[LaunchView] = []
+        wanted: list[Wanted] = []
+        for launch in launches:
+            judged = self._judged.setdefault(launch.id, _Judged(seen_since=now))
+            diagnosis = diagnose(self.history, launch, now, judged.verdict)
+            judged.verdict = diagnosis.verdict
+            wanted += diagnosis.wanted
+            views.append(self._view(launch, diagnosis.verdict, judged.seen_since, now))
+        return views, wanted
+
+    def host_views(self, now: float) -> tuple[HostView, ...]:
+        return tuple(book.view(now) for book in self.books.values())
+
+    def _view(self, launch: Launch, verdict: Verdict, seen_since: float, now: float) -> LaunchView:
+        books = self.books
+        return LaunchView(
+            launch=launch,
+            verdict=verdict,
+            spans=phase_spans(self.history, launch, now),
+            processes=tuple(books[m.host].row(m, launch.id) for m in launch.members if m.host in books),
+            logs=tuple(self._log_view(host, path, now) for host, path in {(r.host, r.path): 0 for r in launch.logs}),
+            seen_since=seen_since,
+        )
+
+    def _log_view(self, host: str, path: str, now: float) -> LogView:
+        raise NotImplementedError

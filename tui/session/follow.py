@@ -1,0 +1,75 @@
+"""Keeps each agent reading what the launches need: the processes in focus and the logs, and no more."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tui.collect.host import Host
+from tui.errors import HostError
+from tui.model import Sample
+from tui.session.discover import Discovery
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What one agent was told on its present connection, and how far each log has been read over all of them."""
+
+    connected: bool = False
+    busy: bool = False
+    focus: frozenset[tuple[int, int]] = frozenset()
+    logs: frozenset[str] = frozenset()
+    read_to: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Follower:
+    def __init__(self, hosts: Mapping[str, Host], discovery: Discovery) -> None:
+        self._hosts = hosts
+        self._discovery = discovery
+        self._asked = {name: _Asked() for name in hosts}
+
+    async def begin(self, host: str) -> None:
+        """A new agent has said hello: it knows nothing yet. Logs go on where they were left."""
+        read_to = self._asked[host].read_to
+        self._asked[host] = _Asked(connected=True, read_to=read_to)
+        await self.refocus(host)
+
+    def note(self, sample: Sample) -> None:
+        """Remember how far the logs were read."""
+        asked = self._asked[sample.host]
+        for log in sample.logs:
+            if log.read_to is not None:
+                asked.read_to[log.path] = log.read_to
+
+    def behind(self, host: str) -> bool:
+        """Whether the agent reads something else than the launches need by now."""
+        asked = self._asked[host]
+        return asked.connected and not asked.busy and (asked.focus, asked.logs) != self._needed(host)
+
+    async def refocus(self, host: str) -> None:
+        """Tell the agent what to read. A channel that breaks meanwhile is begun anew with the next hello."""
+        asked = self._asked[host]
+        asked.busy = True
+        try:
+            with contextlib.suppress(HostError):
+                await self._tell(host, asked)
+        finally:
+            asked.busy = False
+
+    async def _tell(self, host: str, asked: _Asked) -> None:
+        agent = self._hosts[host]
+        focus, logs = self._needed(host)
+        if focus != asked.focus:
+            asked.focus = focus
+            await agent.request("watch", procs=sorted(focus))
+        for path in logs - asked.logs:
+            await agent.request("follow", key=path, path=path, fd=None, offset=asked.read_to.get(path))
+        for path in asked.logs - logs:
+            await agent.request("unfollow", key=path)
+        asked.logs = logs
+
+    def _needed(self, host: str) -> tuple[frozenset[tuple[int, int]], frozenset[str]]:
+        launches = self._discovery.launches()
+        logs = frozenset(log.path for launch in launches for log in launch.logs if log.host == host)
+        return frozenset(self._discovery.focus(host)), logs

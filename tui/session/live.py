@@ -1,0 +1,172 @@
+"""The live session: the one loop that ties hosts, history, discovery and diagnosis together.
+
+It posts a frozen :class:`tui.model.Snapshot` whenever something changed, at most four times a second; the interface and
+the headless commands see nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tui.collect.host import Hello, Host
+from tui.errors import HostError
+from tui.model import Dump, Fact, HostState, Launch, LaunchView, Sample, Snapshot, Wanted
+from tui.session.capture import Capture
+from tui.session.discover import Discovery
+from tui.session.engine import Engine
+from tui.session.follow import Follower
+from tui.session.plan import Plan
+
+POST_EVERY_S = 0.25
+JUDGE_EVERY_S = 0.9
+LOOK_EVERY_S = 8.0
+"""A fact that a hypothesis asks for is fetched at most this often from one host."""
+
+
+class LiveSession:
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._engine = Engine(name for name, _ in plan.channels)
+        self._hosts = {name: Host(name, channel, self, interval_s=plan.interval_s) for name, channel in plan.channels}
+        self._discovery = Discovery(pids=plan.pids, logs=plan.logs, ports=plan.ports)
+        self._follower = Follower(self._hosts, self._discovery)
+        self._capture = Capture(self._hosts, self._on_dump)
+        self._dumps: dict[int, Dump] = {}
+        self._views: tuple[LaunchView, ...] = ()
+        self._pending_facts: dict[str, list[Fact]] = {}
+        self._looked: dict[tuple[str, str], float] = {}
+        self._judged_at = -1e9
+        self._dirty = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._post: Callable[[Snapshot], None] = lambda snapshot: None
+        self._note = ""
+
+    # -------------------------------------------------------------------------------------------------- the interface's
+
+    def start(self, post: Callable[[Snapshot], None]) -> None:
+        """Begin to watch, in the running loop; ``post`` gets every snapshot."""
+        self._post = post
+        for host in self._hosts.values():
+            self._spawn(host.run(), f"host {host.name}")
+        self._spawn(self._tick(), "ticker")
+
+    async def stop(self) -> None:
+        """End every task and channel; agents end with their channel."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def take_stacks(self, launch_id: str) -> None:
+        """Stacks of all ranks of a launch; nothing of it pauses a target."""
+        launch = self._launch(launch_id)
+        if launch is not None:
+            await self._capture.stacks(launch)
+
+    async def abort(self, launch_id: str) -> None:
+        """SIGABRT to all ranks of a launch, after their stacks were taken without harm."""
+        launch = self._launch(launch_id)
+        if launch is not None:
+            await self._capture.abort(launch, self._last_stacks(launch_id))
+
+    # -------------------------------------------------------------------------------------------------- what hosts send
+
+    def on_state(self, host: str, state: HostState, reason: str) -> None:
+        book = self._engine.books[host]
+        if (book.state, book.reason) != (state, reason):
+            book.state, book.reason, book.since = state, reason, self._now()
+            self._dirty.set()
+
+    def on_hello(self, host: str, hello: Hello) -> None:
+        self._spawn(self._follower.begin(host), f"follow {host}")
+
+    def on_sample(self, host: str, sample: Sample) -> None:
+        facts = self._pending_facts.pop(host, None)
+        if facts:
+            sample = replace(sample, facts=(*sample.facts, *facts))
+        self._engine.books[host].clock_offset_s = self._hosts[host].clock_offset_s
+        self._engine.add(sample)
+        if self._discovery.feed(sample):
+            self._judged_at = -1e9
+        self._follower.note(sample)
+        if self._follower.behind(host):
+            self._spawn(self._follower.refocus(host), f"focus {host}")
+        self._dirty.set()
+
+    # -------------------------------------------------------------------------------------------------------- the loop
+
+    async def _tick(self) -> None:
+        while True:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._dirty.wait(), 1.0)
+            self._dirty.clear()
+            self._post(self.snapshot())
+            await asyncio.sleep(POST_EVERY_S)
+
+    def snapshot(self) -> Snapshot:
+        """The whole state now; launches are judged again when their last verdict is older than a tick."""
+        now = self._now()
+        if now - self._judged_at >= JUDGE_EVERY_S:
+            self._judged_at = now
+            views, wanted = self._engine.judge(self._discovery.launches(), now)
+            self._views = tuple(views)
+            self._look(wanted, now)
+        return Snapshot(
+            t=now,
+            wall=time.time(),
+            hosts=self._engine.host_views(now),
+            launches=self._views,
+            dumps=tuple(self._dumps.values()),
+            note=self._note,
+        )
+
+    def _look(self, wanted: list[Wanted], now: float) -> None:
+        for want in wanted:
+            key = (want.host, want.what)
+            if want.host in self._hosts and now - self._looked.get(key, -1e9) >= LOOK_EVERY_S:
+                self._looked[key] = now
+                self._spawn(self._fetch(want), f"look {want.what}")
+
+    async def _fetch(self, want: Wanted) -> None:
+        try:
+            answer = await self._hosts[want.host].request("look", what=want.what, **dict(want.args))
+        except HostError:
+            return  # a look that fails leaves the fact unknown; the host's state tells why
+        self._pending_facts.setdefault(want.host, []).append(Fact(self._now(), want.what, _plain(answer)))
+
+    # ---------------------------------------------------------------------------------------------------------- little
+
+    def _on_dump(self, dump: Dump) -> None:
+        self._dumps[dump.id] = dump
+        self._dirty.set()
+
+    def _last_stacks(self, launch_id: str) -> Dump | None:
+        done = [d for d in self._dumps.values() if d.launch == launch_id and d.method == "stacks" and d.done]
+        return done[-1] if done else None
+
+    def _launch(self, launch_id: str) -> Launch | None:
+        return next((launch for launch in self._discovery.launches() if launch.id == launch_id), None)
+
+    def _spawn(self, work: Any, name: str) -> None:
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        task.set_name(name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._note = f"{task.get_name()}: {error}"
+            self._dirty.set()
+
+    @staticmethod
+    def _now() -> float:
+        return time.monotonic()
+
+
+def _plain(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in answer.items() if key not in ("type", "id", "last")}

@@ -1,0 +1,86 @@
+"""From the words of the command line to what shall be watched, and how it is reached."""
+
+from __future__ import annotations
+
+import argparse
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tui.collect.host import Channel
+from tui.collect.local import LocalChannel
+from tui.errors import UsageError
+
+if TYPE_CHECKING:
+    from tui.demo.launch import DemoLaunch
+
+LOCAL_NAMES = ("localhost", ".")
+"""Hosts that are this machine; anything else goes over ssh, ``127.0.0.1`` too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``pids`` and ``logs`` are (host or None for any host, value)."""
+
+    channels: tuple[tuple[str, Channel], ...]
+    interval_s: float = 1.0
+    pids: tuple[tuple[str | None, int], ...] = ()
+    logs: tuple[tuple[str | None, str], ...] = ()
+    ports: tuple[int, ...] = ()
+
+    def start_local(self) -> None:
+        """Start the agent on this machine now, before slower imports; elsewhere it starts with the connection."""
+        for _, channel in self.channels:
+            if isinstance(channel, LocalChannel):
+                channel.start()
+
+
+def plan_hosts(options: argparse.Namespace) -> Plan:
+    """Raises: UsageError with a sentence on the word that cannot be used."""
+    words: list[str] = options.hosts
+    channels = _channels(words) if words else [(_here(), LocalChannel())]
+    names = frozenset(name for name, _ in channels)
+    return Plan(
+        channels=tuple(channels),
+        interval_s=getattr(options, "interval", 1.0),
+        pids=tuple(_pid(word, names) for word in getattr(options, "pid", ())),
+        logs=tuple(split_host(word, names) for word in getattr(options, "log", ())),
+        ports=tuple(getattr(options, "port", ())),
+    )
+
+
+def plan_demo(launch: DemoLaunch) -> Plan:
+    """Watch the demo's launch here; GPU readings are simulated from its processes where there is no driver."""
+    channel = LocalChannel(simulate=launch.simulation())
+    return Plan(channels=((_here(), channel),), pids=((None, launch.parent_pid),))
+
+
+def split_host(word: str, names: Iterable[str]) -> tuple[str | None, str]:
+    """``HOST:REST`` where HOST is one of ``names`` (they may hold colons themselves), else ``(None, word)``."""
+    for name in sorted(names, key=len, reverse=True):
+        if word.startswith(f"{name}:"):
+            return name, word[len(name) + 1 :]
+    return None, word
+
+
+def _channels(words: list[str]) -> list[tuple[str, Channel]]:
+    from tui.collect.hosts import expand
+    from tui.collect.ssh import SshChannel, SshPool
+
+    pool = SshPool()
+    channels: dict[str, Channel] = {}
+    for name in (name for word in words for name in expand(word)):
+        channels[name] = LocalChannel() if name in LOCAL_NAMES else SshChannel(name, pool)
+    return list(channels.items())
+
+
+def _pid(word: str, names: Iterable[str]) -> tuple[str | None, int]:
+    host, number = split_host(word, names)
+    if not number.isdigit() or int(number) == 0:
+        raise UsageError(f"--pid {word}: a process number, or HOST:NUMBER where HOST is one of the hosts given")
+    return host, int(number)
+
+
+def _here() -> str:
+    return socket.gethostname() or "localhost"
