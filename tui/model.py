@@ -422,6 +422,10 @@ class ThreadStack:
     main: bool = False
     thread_id: int | None = None
     """``pthread_self()``; the join key between py-spy's and faulthandler's dumps."""
+    state: str | None = None
+    wchan: str | None = None
+    syscall: str | None = None
+    """Where the kernel has it, from ``/proc/PID/task/TID`` as the agent reads it; ``None`` where that was not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +445,11 @@ class ProcessStacks:
 
 @dataclass(frozen=True, slots=True)
 class StackGroup:
-    """Processes whose main threads stand at the same place; ``frames`` root first, as ``function (file:line)``."""
+    """Processes whose main threads stand at the same place.
+
+    ``frames`` root first, as ``function (file:line)``, the ones that all groups share included; ``members`` as
+    ``host:pid``. :func:`tui.stacks.tree.tree` turns groups into a prefix tree.
+    """
 
     ranks: tuple[int, ...]
     members: tuple[str, ...]
