@@ -1,0 +1,114 @@
+"""``snapshot``: look at all hosts for a few seconds and print what is seen and what is thought of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Iterable
+from datetime import datetime, timezone
+from typing import Any, Literal
+
+from tui.errors import Exit
+from tui.headless.verdict_json import row
+from tui.model import Gpu, HostView, LaunchView, LogView, ProcView, Snapshot
+from tui.session.live import LiveSession
+from tui.session.plan import Plan
+
+LOOKS = 3
+"""Samples wanted of each host: two rates, and time for the logs and processes found in the first to be read."""
+
+DEADLINE_S = 3.3
+"""A host that has not shown enough by then is printed as it is."""
+
+Form = Literal["text", "json", "markdown"]
+
+
+def run(plan: Plan, *, form: Form) -> Exit:
+    """Print one snapshot; the exit code tells the gravest verdict, or that no host was reached."""
+    plan.start_local()
+    snapshot = asyncio.run(_look(plan))
+    if form == "json":
+        print(json.dumps(as_json(snapshot), ensure_ascii=False))
+    else:
+        from tui.headless.snapshot_text import write
+
+        write(snapshot, markdown=form == "markdown")
+    return exit_code(snapshot)
+
+
+async def _look(plan: Plan) -> Snapshot:
+    session = LiveSession(plan)
+    looks: dict[str, set[float]] = {name: set() for name, _ in plan.channels}
+    enough = asyncio.Event()
+
+    def post(snapshot: Snapshot) -> None:
+        for host in snapshot.hosts:
+            if host.sample is not None:
+                looks[host.name].add(host.sample.mono)
+        if all(host.state in ("failed", "lost") or len(looks[host.name]) >= LOOKS for host in snapshot.hosts):
+            enough.set()
+
+    session.start(post)
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(enough.wait(), DEADLINE_S)
+    last = session.snapshot()
+    await session.stop()
+    return last
+
+
+def exit_code(snapshot: Snapshot) -> Exit:
+    if not any(host.sample is not None for host in snapshot.hosts):
+        return Exit.NO_HOST
+    verdicts = {view.verdict.id for view in snapshot.launches}
+    return Exit.CRASHED if "crashed" in verdicts else Exit.HUNG if "hung" in verdicts else Exit.READY
+
+
+def as_json(snapshot: Snapshot) -> dict[str, Any]:
+    """Version 1 of the snapshot's JSON: keys may be added, none renamed; null is unknown."""
+    return {
+        "v": 1,
+        "taken_at": datetime.fromtimestamp(snapshot.wall, timezone.utc).isoformat(timespec="seconds"),
+        "hosts": [_host(host, snapshot.launches) for host in snapshot.hosts],
+        "launches": [row(snapshot.t, snapshot.wall, view.launch, view.verdict) for view in snapshot.launches],
+    }
+
+
+def _host(host: HostView, launches: Iterable[LaunchView]) -> dict[str, Any]:
+    sample = host.sample
+    error = host.reason or (sample.gpu_error if sample else None) or None
+    return {
+        "name": host.name,
+        "reachable": sample is not None,
+        "error": error,
+        "clock_offset_s": host.clock_offset_s,
+        "simulated": host.simulated,
+        "gpus": None if sample is None or sample.gpus is None else [_gpu(gpu) for gpu in sample.gpus],
+        "processes": [_process(p) for view in launches for p in view.processes if p.host == host.name],
+        "logs": [_log(log, view) for view in launches for log in view.logs if log.host == host.name],
+    }
+
+
+def _gpu(gpu: Gpu) -> dict[str, Any]:
+    plain = ("index", "uuid", "name", "util_pct", "mem_util_pct", "mem_used_mib", "mem_total_mib", "power_w")
+    plain += ("power_limit_w", "temp_c", "sm_clock_mhz", "nvlink_mib_s", "pcie_rx_mib_s", "pcie_tx_mib_s")
+    shown: dict[str, Any] = {key: getattr(gpu, key) for key in plain}
+    return shown | {"xids": list(gpu.xids), "mig": list(gpu.mig), "throttle": list(gpu.throttle), "error": gpu.error}
+
+
+def _process(process: ProcView) -> dict[str, Any]:
+    plain = ("pid", "ppid", "launch", "rank", "role", "title", "state", "threads", "cpu_pct", "cpu_time_s", "rss_mib")
+    shown: dict[str, Any] = {key: getattr(process, key) for key in (*plain, "read_mib_s", "wchan", "sigabrt")}
+    return shown | {"start_time": process.start_ticks, "gpus": list(process.gpus)}
+
+
+def _log(log: LogView, view: LaunchView) -> dict[str, Any]:
+    return {
+        "path": log.path,
+        "launch": view.launch.id,
+        "size": log.size,
+        "lines": log.lines_total,
+        "silent_s": log.silent_s,
+        "last_line": log.tail[-1].text if log.tail else None,
+        "error": log.error,
+    }
