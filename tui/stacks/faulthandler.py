@@ -1,0 +1,219 @@
+"""What CPython's ``faulthandler`` writes, from 3.6 to 3.15, wherever it ended up.
+
+Sources: ``Modules/faulthandler.c`` and ``Python/traceback.c`` of CPython. A dump has no pid, no rank, no time; threads
+come newest first and at most 100 are written, so that a process with more loses its main thread. It is written line by
+line, unbuffered: processes that share a file mix their blocks, and sometimes tear their lines. ``pthread_self()``, the
+hexadecimal number of each block, is the same number that py-spy calls ``thread_id``; :mod:`tui.stacks.attribute` uses
+it to say whose a block is.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from tui.model import Frame, ThreadStack
+from tui.safetext import clean
+from tui.stacks.frames import bounded, frame, is_outermost, is_program
+
+
+@dataclass(frozen=True, slots=True)
+class FaultDump:
+    """One dump. ``reason`` is ``Aborted``, ``Segmentation fault`` ..., ``Timeout (0:01:00)`` for
+    ``dump_traceback_later`` and empty for a registered signal, whose process lives on.
+
+    ``cut`` says that only the newest 100 threads were written and the main thread is missing. ``mixed`` says that
+    blocks of several processes are interleaved here, ``torn`` that even their lines are, so that a frame may be
+    another's. ``rank`` is set where the lines carry a prefix that names it (``[default5]:`` of torchrun,
+    ``[1,5]<stderr>:`` of mpirun, ``5:`` of srun).
+    """
+
+    reason: str
+    threads: tuple[ThreadStack, ...]
+    cut: bool = False
+    mixed: bool = False
+    torn: bool = False
+    rank: int | None = None
+    extension_modules: tuple[str, ...] = ()
+    native: tuple[Frame, ...] = ()
+
+
+_LONGEST = 1 << 16
+"""Characters of a line that are looked at; only the list of extension modules comes near it."""
+
+# Two lines torn into one are parted where a new one must begin; a line's prefix ends otherwise.
+_TORN = re.compile(
+    r"(?<=[^\s:>\])])(?=Fatal Python error: |Thread 0x[0-9a-f]{8,16} |Current thread 0x[0-9a-f]{8,16} |  File \"/)"
+    r"|(?<=call first\):)(?=.)"
+)
+_LINE = re.compile(
+    r"(?P<prefix>.*?)(?:"
+    r"Fatal Python error: (?P<fatal>.*)"
+    r"|Timeout \((?P<timeout>[\d:.]+)\)!"
+    r"|(?P<thread>Thread|Current thread) 0x(?P<id>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])? \(most recent call first\):"
+    r"|(?P<one>Stack) \(most recent call first\):"
+    r"|(?P<native>Current thread's C stack trace) \(most recent call first\):"
+    r"|Extension modules: (?P<modules>.*?)(?: \(total: \d+\))?$"
+    r"|  File (?P<file>\".*\"|\?\?\?), line (?P<line>\d{1,9}|\?\?\?) in (?P<function>.*)"
+    r"|  Binary file \"(?P<binary>.*?)\"(?:, at (?P<symbol>.*?))? \[0x[0-9a-f]+\]"
+    r"|  (?P<none><no Python frame>|<[a-z ]+ thread state>|Garbage-collecting)"
+    r"|(?P<more>  )?\.\.\.$"
+    r")"
+)
+_MAY_MATTER = re.compile(r"0x|File |Fatal |Stack |Timeout |modules: |<|Garbage|\.\.\.$")
+_RANK = re.compile(r"^(?:\[(?:default|rank)(\d{1,6})\]:?|\[\d+,(\d{1,6})\]<std(?:err|out)>:|(\d{1,6}): ?)$")
+_ESCAPED = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+
+
+def parse(text: str) -> list[FaultDump]:
+    """All dumps in ``text``, in order; lines of anything else are passed over. Never raises."""
+    streams: dict[int | None, _Stream] = {}
+    for line in _TORN.sub("\n", text).split("\n"):
+        line = line[:_LONGEST].rstrip("\r")
+        if not _MAY_MATTER.search(line) or (match := _LINE.match(line)) is None:
+            continue
+        tag = _RANK.match(match["prefix"])
+        if match["prefix"] and not tag and line.endswith("..."):
+            continue
+        rank = int(next(g for g in tag.groups() if g)) if tag else None
+        streams.setdefault(rank, _Stream(rank)).feed(match)
+    return [dump for stream in streams.values() for dump in stream.dumps()]
+
+
+def unescape(text: str) -> str:
+    """Turn ``\\xe9 \\u4e2d \\U0001f600``, as faulthandler writes what is not ASCII, into characters; hostile ones are
+    cleaned away like everywhere."""
+
+    def character(match: re.Match[str]) -> str:
+        code = int(match[1] or match[2] or match[3], 16)
+        return chr(code) if code <= 0x10FFFF else "\ufffd"
+
+    return clean(_ESCAPED.sub(character, text), 512)
+
+
+@dataclass(slots=True)
+class _Block:
+    """A thread's lines while they are read. ``closed`` once its outermost frame was seen."""
+
+    thread_id: int | None
+    name: str
+    current: bool
+    frames: list[Frame] = field(default_factory=list[Frame])
+    closed: bool = False
+
+
+@dataclass(slots=True)
+class _Open:
+    """A dump while it is read."""
+
+    reason: str
+    blocks: list[_Block] = field(default_factory=list[_Block])
+    cut: bool = False
+    mixed: bool = False
+    torn: bool = False
+    modules: tuple[str, ...] = ()
+    native: list[Frame] = field(default_factory=list[Frame])
+
+    @property
+    def whole(self) -> bool:
+        """Its oldest thread has come, or the one that took the signal: a new first line belongs to a new dump."""
+        return (
+            self.cut
+            or any(b.current for b in self.blocks)
+            or (bool(self.blocks) and is_program(tuple(self.blocks[-1].frames)))
+        )
+
+
+class _Stream:
+    """The lines that one writer, or several behind one descriptor, put into a file."""
+
+    def __init__(self, rank: int | None) -> None:
+        self._rank = rank
+        self._dumps: list[_Open] = []
+        self._waiting: list[_Block] = []
+        """Blocks that may still get frames, the newest last."""
+
+    def dumps(self) -> list[FaultDump]:
+        return [_close(d, self._rank) for d in self._dumps if d.blocks]
+
+    def feed(self, match: re.Match[str]) -> None:
+        if match["fatal"] is not None:
+            self._begin(clean(match["fatal"], 200))
+        elif match["timeout"]:
+            self._begin(f"Timeout ({match['timeout']})")
+        elif match["thread"] or match["one"]:
+            self._header(match)
+        elif match["file"] is not None:
+            line = int(match["line"]) if match["line"].isdigit() else 0
+            self._frame(frame(unescape(match["function"]), unescape(match["file"].strip('"')), line))
+        elif match["none"]:
+            self._frame(Frame(match["none"].strip("<>")), last=match["none"] != "Garbage-collecting")
+        elif match["more"]:
+            self._frame(Frame("..."), last=True)
+        elif self._dumps:
+            self._tail(match, self._dumps[-1])
+
+    def _begin(self, reason: str) -> None:
+        mixed = bool(self._dumps) and not self._dumps[-1].whole
+        if mixed:
+            self._dumps[-1].mixed = True
+        else:
+            self._waiting.clear()
+        self._dumps.append(_Open(reason, mixed=mixed))
+
+    def _header(self, match: re.Match[str]) -> None:
+        block = _Block(
+            int(match["id"], 16) if match["id"] else None, clean(match["name"] or "", 64), match["thread"] != "Thread"
+        )
+        if not self._dumps or any(b.thread_id == block.thread_id for b in self._dumps[-1].blocks):
+            self._dumps.append(_Open(""))  # a registered signal's dump has no first line: a thread comes again
+        dump = self._dumps[-1]
+        dump.torn |= any(not b.frames for b in self._waiting)
+        dump.mixed |= block.current and any(b.current for b in dump.blocks)
+        dump.blocks.append(block)
+        self._waiting = [*(b for b in self._waiting if not b.closed), block]
+
+    def _frame(self, new: Frame, last: bool = False) -> None:
+        """Give a frame to the newest thread that still wants one: in a mix, an older header's frames come later."""
+        while self._waiting and self._waiting[-1].closed:
+            self._waiting.pop()
+            self._dumps[-1].torn |= bool(self._waiting)
+        if self._waiting:
+            block = self._waiting[-1]
+            block.frames.append(new)
+            block.closed = last or is_outermost(new)
+
+    def _tail(self, match: re.Match[str], dump: _Open) -> None:
+        """What may come after the threads: the mark of a cut list, extension modules, the C stack (3.14)."""
+        if match["modules"] is not None:
+            dump.modules = tuple(clean(m.strip(), 200) for m in match["modules"].split(",")[:2000])
+        elif match["binary"] is not None:
+            dump.native.append(frame(match["symbol"] or "?", match["binary"], 0))
+        elif match["native"] is None and not dump.whole:
+            dump.cut = True
+
+
+def _close(dump: _Open, rank: int | None) -> FaultDump:
+    main = _main(dump)
+    threads = [
+        ThreadStack(None, b.name, bounded(b.frames), active=None, main=b is main, thread_id=b.thread_id)
+        for b in dump.blocks
+    ]
+    return FaultDump(
+        dump.reason,
+        tuple(threads),
+        dump.cut,
+        dump.mixed or dump.torn,
+        dump.torn,
+        rank,
+        dump.modules,
+        bounded(dump.native),
+    )
+
+
+def _main(dump: _Open) -> _Block | None:
+    """The main thread is the oldest, thus the last; of a cut or mixed list only one that begins in a program is."""
+    programs = [b for b in dump.blocks if is_program(tuple(b.frames))]
+    if programs:
+        return programs[-1]
+    return None if dump.cut or dump.mixed or dump.blocks[-1].thread_id is None else dump.blocks[-1]
