@@ -568,6 +568,8 @@ class LaunchView:
     logs: tuple[LogView, ...] = ()
     seen_since: float | None = None
     """When the monitor first saw it, on its own timeline."""
+    ahead: tuple[PhaseId, ...] = ()
+    """The phases that usually follow the present one for this framework, in order; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
