@@ -65,3 +65,10 @@ def ranges(numbers: Iterable[int]) -> str:
         else:
             spans.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def is_place(frame: Frame) -> bool:
+    """False for what names no place: an address without a symbol, the glue of pybind11, faulthandler's remarks."""
+    return not frame.function.startswith(("0x", "pybind11::")) and (
+        bool(frame.file) or frame.function not in ("no Python frame", "Garbage-collecting", "...", "?")
+    )

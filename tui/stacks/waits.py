@@ -1,0 +1,149 @@
+"""What a stack is doing where it stands: ``waits.toml`` applied to frames and to the kernel's word."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+from tui.model import Frame, ThreadStack
+from tui.stacks.frames import bare, basename, label
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+REACH = 8
+"""Frames of any code through which a collective is seen."""
+
+_STDLIB = re.compile(r"^<frozen |(?:^|/)lib(?:64)?/python3(?:\.\d+)?t?/(?!site-packages|dist-packages)")
+_PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/([^/]+)|^([A-Za-z_]\w*)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the table: ``id`` for evidence, ``kind`` for the judgement, ``says`` for people."""
+
+    id: str
+    kind: str
+    says: str
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a thread does: the entry that fits, the sentence after "rank 5", and the function that gave it away with its
+    depth in the stack (0 is the newest frame; ``None``: the kernel or the interpreter's lock said it)."""
+
+    id: str
+    kind: str
+    says: str
+    name: str
+    depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    frames: tuple[tuple[Entry, re.Pattern[str], re.Pattern[str]], ...]
+    kernel: tuple[tuple[Entry, re.Pattern[str]], ...]
+    plumbing: re.Pattern[str]
+
+
+@cache
+def _table() -> _Table:
+    raw: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("waits.toml").read_text("utf-8"))
+    rows = cast("list[Mapping[str, Any]]", raw["frame"])
+    kernel = cast("list[Mapping[str, Any]]", raw["kernel"])
+    return _Table(
+        tuple(
+            (_entry(r), re.compile(f"(?:^|.*/|.*(?=<))(?:{r.get('file', '.*')})"), re.compile(str(r["function"])))
+            for r in rows
+        ),
+        tuple((_entry(r), re.compile(str(r["wchan"]))) for r in kernel),
+        re.compile(str(raw["plumbing"])),
+    )
+
+
+def _entry(row: Mapping[str, Any]) -> Entry:
+    return Entry(str(row["id"]), str(row["kind"]), str(row["says"]), bool(row.get("weak", False)))
+
+
+def meaning(thread: ThreadStack) -> Wait | None:
+    """What the thread is known to do where it stands, ``None`` where nobody knows: it may run, or be in C code."""
+    if thread.owns_gil and thread.active is False:
+        at = _own(thread.frames, 0)
+        return Wait("gil", "local", f"holds the interpreter lock and does not run, in {at}", at)
+    return _from_frames(thread.frames) or _from_kernel(thread)
+
+
+def place(thread: ThreadStack) -> str:
+    """``BatchCache.refill (cache.py:26)``: the newest frame that is not the standard library's."""
+    return _own(thread.frames, 0)
+
+
+def _from_frames(frames: Sequence[Frame]) -> Wait | None:
+    weak: tuple[Entry, int] | None = None
+    plumbing = True
+    for depth, frame in enumerate(frames):
+        entry = _fits(bare(frame.function), frame.file)
+        if entry and entry.weak and plumbing:
+            weak = (entry, depth)
+        elif entry and not entry.weak and (plumbing or (depth <= REACH and entry.kind in ("collective", "p2p"))):
+            return _wait(entry, frames, depth)
+        plumbing = plumbing and _is_plumbing(frame.file)
+        if not plumbing and depth >= REACH:
+            break
+    return _wait(weak[0], frames, weak[1]) if weak else None
+
+
+def _from_kernel(thread: ThreadStack) -> Wait | None:
+    for entry, wchan in _table().kernel:
+        if thread.wchan and wchan.fullmatch(thread.wchan):
+            at = _own(thread.frames, 0)
+            return Wait(entry.id, entry.kind, entry.says.format(at=at, name=at, wchan=thread.wchan), at)
+    return None
+
+
+def _wait(entry: Entry, frames: Sequence[Frame], depth: int) -> Wait:
+    name = bare(frames[depth].function)
+    return Wait(entry.id, entry.kind, entry.says.format(at=_own(frames, depth), name=name, wchan=""), name, depth)
+
+
+def _own(frames: Sequence[Frame], depth: int) -> str:
+    """The nearest frame at ``depth`` or further out that belongs to no plumbing, else the nearest outside the standard
+    library, else the frame itself."""
+    if not frames:
+        return "native code"
+    outer = frames[depth:]
+    own = next((f for f in outer if not _is_plumbing(f.file)), None)
+    return label(own or next((f for f in outer if not _is_stdlib(f.file)), frames[depth]))
+
+
+@lru_cache(maxsize=8192)
+def _fits(function: str, file: str) -> Entry | None:
+    for entry, where, name in _table().frames:
+        if name.fullmatch(function) and where.fullmatch(file):
+            return entry
+    return None
+
+
+@lru_cache(maxsize=8192)
+def _is_stdlib(file: str) -> bool:
+    if _STDLIB.search(file):
+        return True
+    head = file.partition("/")[0]
+    return not file.startswith("/") and head.removesuffix(".py") in sys.stdlib_module_names
+
+
+@lru_cache(maxsize=8192)
+def _is_plumbing(file: str) -> bool:
+    """The standard library, known packages, and native libraries."""
+    if _is_stdlib(file) or not file or ".so" in basename(file) or file.endswith((".c", ".h", ".cc", ".cpp", ".pyx")):
+        return True
+    package = _PACKAGE.search(file)
+    return bool(package and _table().plumbing.fullmatch((package[1] or package[2]).removesuffix(".py")))
