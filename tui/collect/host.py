@@ -45,6 +45,8 @@ class Host:
         self._interval_s = interval_s
         self._stale_s = STALE_S * max(1.0, interval_s)
         self._state: HostState | None = None
+        self.hello: Hello | None = None
+        """What the agent said of the host when it last came up."""
         self._link: Link | None = None
         self._logs = LogBook()
         self._wall = WallOffset()
@@ -101,6 +103,7 @@ class Host:
             self._watch_age(None)
 
     def _on_hello(self, hello: Hello) -> None:
+        self.hello = hello
         self._sink.on_hello(self.name, hello)
 
     def _on_sample(self, sample: Sample) -> None:
