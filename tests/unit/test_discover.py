@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tui.collect.payload import local_command
 from tui.model import Gpu, GpuProcess, Identity, Launch, Sample
 from tui.session.discover import Discovery
 
@@ -306,6 +307,13 @@ def test_what_only_names_a_launch_is_none(command: str) -> None:
     assert host.discovery.launches() == ()
 
 
+def test_our_own_agent_is_none_whatever_it_inherits() -> None:
+    """The agent may be started from a shell that is a rank's."""
+    host = Host()
+    host.see(proc(10, 1, local_command(), env=torch_env(0)), proc(11, 10, local_command(), env=torch_env(0)))
+    assert host.discovery.launches() == ()
+
+
 def test_a_wrapper_is_passed_over() -> None:
     host = Host()
     host.see(proc(9, 1, "uv run vllm serve m"), proc(10, 9, "python /v/bin/vllm serve m"))
@@ -450,7 +458,7 @@ def test_mpirun_alone_is_no_launch() -> None:
         ({"SLURM_PROCID": "3", "SLURM_NTASKS": "4", "SLURM_JOB_ID": "9", "SLURM_STEP_ID": "0"}, {3: 7}),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "1"}, {}),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, {1: 7}),
-        ({"MV2_COMM_WORLD_RANK": "5", "MV2_COMM_WORLD_SIZE": "8"}, {5: 7}),
+        ({"PMIX_RANK": "5", "SLURM_NTASKS": "8"}, {5: 7}),
         ({"RANK": "2"}, {}),
         ({"RANK": "-1", "WORLD_SIZE": "8"}, {}),
         ({"RANK": "٣", "WORLD_SIZE": "8"}, {}),

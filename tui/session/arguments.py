@@ -63,8 +63,8 @@ def script(words: Sequence[str]) -> str:
 
 
 def carries_agent(words: Sequence[str]) -> bool:
-    """Our agent's boot line is Python code that names the sync marker (``tui.agent``'s wire protocol)."""
-    return "-c" in words[:8] and any("GPUTOP-HANG" in word for word in words[:10])
+    """Our agent, by the code that boots it: see :data:`tui.collect.payload.BOOT`."""
+    return len(words) == 4 and words[2] == "-c" and "zlib.decompress" in words[3] and "os.read(0" in words[3]
 
 
 def base(path: str) -> str:

@@ -2,7 +2,7 @@
 
 Sources. SGLang: ``managers/scheduler.py`` and ``server_args.py`` of 0.3.6 to 0.5.23. vLLM: ``utils/system_utils.py``,
 ``v1/executor/multiproc_executor.py`` and ``config/parallel.py`` of 0.6.3 to 0.33.0. torchrun: ``elastic/agent`` of
-torch 2.9.1. MPI and Slurm: the variables that Open MPI, MPICH/Hydra, MVAPICH2 and ``srun`` put into the environment.
+torch 2.9.1. MPI and Slurm: the variables that Open MPI, MPICH/Hydra, PMIx and ``srun`` put into the environment.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ _LAUNCHERS = {
 _RANK_VARIABLES = (
     ("torchrun", "RANK", ("WORLD_SIZE",)),
     ("mpi", "OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),
-    ("mpi", "MV2_COMM_WORLD_RANK", ("MV2_COMM_WORLD_SIZE",)),
     ("mpi", "PMI_RANK", ("PMI_SIZE",)),
     ("mpi", "PMIX_RANK", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS")),
     ("slurm", "SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")),
