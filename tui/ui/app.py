@@ -1,0 +1,297 @@
+"""The application: takes snapshots from its session, keeps what is chosen, and hands views to the screens."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from textual.app import App, SystemCommand
+from textual.screen import Screen
+from textual.theme import BUILTIN_THEMES
+
+from tui.errors import UsageError
+from tui.model import Snapshot
+from tui.ui import themes
+from tui.ui.keys import BINDINGS, SECTIONS
+from tui.ui.palette import make_palette
+from tui.ui.quit import Deadline
+from tui.ui.screens.main import MainScreen
+from tui.ui.session_like import SessionLike
+from tui.ui.view import View
+
+DRAW_EVERY_S = 0.25
+STOP_WITHIN_S = 0.25
+"""How long quitting waits for the session to end in order."""
+
+QUIT_WITHIN_S = 0.45
+"""After this the process ends, whatever still runs in it."""
+
+
+class GputopApp(App[None]):
+    """The live monitor. ``theme`` is the name of a theme; raises UsageError where there is none of that name."""
+
+    TITLE = "gputop-hang"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
+    BINDINGS: ClassVar[list[Any]] = list(BINDINGS)
+    ENABLE_COMMAND_PALETTE = True
+
+    def __init__(self, session: SessionLike, *, theme: str | None = None) -> None:
+        super().__init__()
+        self.session = session
+        self._deadline = Deadline(QUIT_WITHIN_S)
+        self._latest = Snapshot(t=0.0, wall=time.time())
+        self._shown = self._latest
+        self._arrived = time.monotonic()
+        self._frozen = False
+        self._launch_id: str | None = None
+        self._host: str | None = None
+        self._dirty = False
+        self._drawn_at = 0.0
+        self._second: tuple[int, ...] = ()
+        self._busy: set[str] = set()
+        self._install_themes(theme)
+
+    # ------------------------------------------------------------------------------------------------------- themes
+
+    def _install_themes(self, wanted: str | None) -> None:
+        loaded, self._theme_failures = themes.load_themes([themes.shipped()])
+        self.theme_names = [theme.name for theme in loaded]
+        for theme in loaded:
+            self.register_theme(theme)
+        few = self.console.color_system == "standard"
+        name = wanted or (themes.SIXTEEN if few else themes.DEFAULT)
+        if wanted is not None and wanted not in self.theme_names:
+            raise UsageError(f"There is no theme {wanted!r}; there are {', '.join(self.theme_names)}.")
+        self.theme = name
+        for builtin in BUILTIN_THEMES:
+            self.unregister_theme(builtin)
+        self.palette = make_palette(self.theme_variables)
+
+    def watch_theme(self) -> None:
+        """Give every role its colour in the new theme and draw everything again."""
+        self.palette = make_palette(self.theme_variables)
+        for screen in self.screen_stack if self.is_running else ():
+            for widget in screen.query("Drawing"):
+                widget.refresh()
+        self._dirty = True
+
+    def action_next_theme(self) -> None:
+        index = self.theme_names.index(self.theme) if self.theme in self.theme_names else -1
+        self.theme = self.theme_names[(index + 1) % len(self.theme_names)]
+        self.notify(f"theme {self.theme}", timeout=1.5, markup=False)
+
+    # ----------------------------------------------------------------------------------------------------- snapshots
+
+    def get_default_screen(self) -> Screen[Any]:
+        return MainScreen()
+
+    @property
+    def main(self) -> MainScreen:
+        screen = self.screen_stack[0]
+        assert isinstance(screen, MainScreen)
+        return screen
+
+    def on_mount(self) -> None:
+        self.session.start(self.post)
+        self.set_interval(DRAW_EVERY_S, self._tick)
+        for sentence in self._theme_failures:
+            self.notify(sentence, severity="warning", markup=False)
+
+    def post(self, snapshot: Snapshot) -> None:
+        """Take a snapshot; it is drawn at once after a pause, else with the next tick."""
+        self._latest = snapshot
+        self._arrived = time.monotonic()
+        self._dirty = True
+        if self._arrived - self._drawn_at > DRAW_EVERY_S and self.is_running:
+            self.call_later(self._tick)
+
+    @property
+    def view(self) -> View:
+        """What is to be seen now."""
+        snapshot = self._shown if self._frozen else self._latest
+        chosen = next((v for v in snapshot.launches if v.launch.id == self._launch_id), None)
+        if chosen is None and snapshot.launches:
+            chosen = snapshot.launches[0]
+        host = self._host if any(h.name == self._host for h in snapshot.hosts) else None
+        elapsed = 0.0 if self._frozen else time.monotonic() - self._arrived
+        return View(snapshot, chosen, host, frozen=self._frozen, elapsed_s=elapsed)
+
+    def _tick(self) -> None:
+        view = self.view
+        if self._dirty and not self._frozen:
+            self.draw()
+        elif view.carried_s and self._seconds(view) != self._second:
+            self._second = self._seconds(view)
+            if self.screen is self.screen_stack[0]:
+                self.main.tick(view)
+
+    def draw(self) -> None:
+        """Draw the present view on the screen in front."""
+        self._dirty = False
+        self._drawn_at = time.monotonic()
+        view = self.view
+        self._second = self._seconds(view)
+        show = getattr(self.screen, "show", None)
+        if callable(show):
+            show(view)
+
+    def _seconds(self, view: View) -> tuple[int, ...]:
+        """The whole seconds of everything that counts them."""
+        times = [view.snapshot.wall]
+        if view.launch is not None:
+            verdict = view.launch.verdict
+            times += [t for t in (verdict.silent_s, verdict.still_s, view.snapshot.t - verdict.since) if t is not None]
+        return tuple(int(t + view.carried_s) for t in times)
+
+    # ------------------------------------------------------------------------------------------------ what is chosen
+
+    def choose_launch(self, launch_id: str) -> None:
+        self._launch_id = launch_id
+        self._host = None
+        self.draw()
+
+    def choose_host(self, name: str | None) -> None:
+        """Look at one host alone; choosing the chosen one again shows all."""
+        self._host = None if name == self._host else name
+        self.draw()
+
+    def action_launch(self, number: int) -> None:
+        launches = self.view.snapshot.launches
+        if number <= len(launches):
+            self.choose_launch(launches[number - 1].launch.id)
+
+    def action_host(self, step: int) -> None:
+        """Step through all hosts and each one: all, first, second …, all."""
+        view = self.view
+        names = [h.name for h in view.snapshot.hosts if not view.launch or h.name in view.launch.launch.hosts]
+        ring = [None, *names]
+        current = view.host if view.host in ring else None
+        self.choose_host(ring[(ring.index(current) + step) % len(ring)])
+
+    def action_freeze(self) -> None:
+        if not self._frozen:
+            self._shown = self._latest
+        self._frozen = not self._frozen
+        self.draw()
+
+    # --------------------------------------------------------------------------------------------------------- panes
+
+    def action_pane(self, step: int) -> None:
+        self.main.step_focus(step)
+
+    def action_open(self, name: str) -> None:
+        self.main.open(name)
+
+    def action_open_focused(self) -> None:
+        pane = self.main.active_pane
+        if self.main.full is None and pane.id:
+            self.main.open(pane.id)
+
+    def action_back(self) -> None:
+        self.main.log_pane.search("")
+        self.main.close()
+
+    def action_scroll(self, rows: int) -> None:
+        self.main.active_pane.scroll_rows(rows)
+
+    def action_page(self, pages: float) -> None:
+        self.main.active_pane.scroll_page(pages)
+
+    def action_edge(self, end: int) -> None:
+        pane = self.main.active_pane
+        pane.scroll_bottom() if end > 0 else pane.scroll_top()
+
+    def action_search(self) -> None:
+        self.main.ask_search()
+
+    def action_search_step(self, direction: int) -> None:
+        self.main.step_search(direction > 0)
+
+    # ------------------------------------------------------------------------------------------------ stacks and abort
+
+    def action_stacks(self) -> None:
+        launch = self.view.launch
+        if launch is None:
+            self.notify("There is no launch to take stacks of yet.", markup=False)
+            return
+        self._run_once("stacks", self.session.take_stacks, launch.launch.id)
+        self.action_dumps()
+
+    def action_dumps(self) -> None:
+        from tui.ui.screens.dumps import DumpScreen
+
+        if not isinstance(self.screen, DumpScreen):
+            self.push_screen(DumpScreen())
+
+    def action_abort(self) -> None:
+        from tui.ui.screens.abort import AbortScreen
+
+        view = self.view
+        if view.launch is None:
+            self.notify("There is no launch to abort.", markup=False)
+            return
+        launch_id = view.launch.launch.id
+
+        def confirmed(yes: bool | None) -> None:
+            if yes:
+                self._run_once("abort", self.session.abort, launch_id)
+                self.action_dumps()
+
+        self.push_screen(AbortScreen(view.launch), confirmed)
+
+    def _run_once(self, name: str, call: Callable[[str], Any], launch_id: str) -> None:
+        """Run one of the session's calls beside the screen; a second of its kind waits until it has ended."""
+        if name in self._busy:
+            self.notify("Still at it: results come in as hosts answer.", markup=False)
+            return
+
+        async def work() -> None:
+            try:
+                await call(launch_id)
+            except Exception as error:  # whatever a session raises must not end the monitor
+                self.notify(str(error) or type(error).__name__, severity="error", markup=False)
+            finally:
+                self._busy.discard(name)
+
+        self._busy.add(name)
+        self.run_worker(work(), name=name, group="session", exit_on_error=False)
+
+    # -------------------------------------------------------------------------------------------------- help and quit
+
+    def action_help(self) -> None:
+        from tui.ui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen())
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """Every key's action in the palette, and the choice of a theme."""
+        for section, bindings in SECTIONS:
+            for binding in bindings:
+                if not binding.action.startswith(("launch(", "scroll(", "page(", "edge(")):
+                    yield SystemCommand(binding.description.capitalize(), section, self._runner(binding.action))
+        yield SystemCommand("Choose a theme", "the program", self.action_change_theme)
+
+    def _runner(self, action: str) -> Callable[[], Any]:
+        async def run() -> None:
+            await self.run_action(action)
+
+        return run
+
+    async def action_quit(self) -> None:
+        """Leave: give the session a moment to end in order, and go whether or not it has."""
+        if not self.is_headless:
+            self._deadline.start(self)
+        stopping = asyncio.ensure_future(self.session.stop())
+        with contextlib.suppress(Exception):
+            await asyncio.wait({stopping}, timeout=STOP_WITHIN_S)
+        self.exit()
+
+    def run(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            super().run(*args, **kwargs)
+        finally:
+            self._deadline.cancel()

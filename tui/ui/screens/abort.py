@@ -1,0 +1,124 @@
+"""The question before SIGABRT: what the signal would do to every process, and a word to type."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, cast
+
+from textual.app import ComposeResult
+from textual.events import Key, Paste, Resize
+from textual.screen import ModalScreen
+
+from tui.model import LaunchView
+from tui.ui.lines import Line, wrap_spans
+from tui.ui.view import View
+from tui.ui.widgets.pane import Painting, Pane
+from tui.ui.widgets.processes import sort_key
+from tui.ui.words import sigabrt_words
+
+if TYPE_CHECKING:
+    from tui.ui.app import GputopApp
+
+WORD = "abort"
+DEAF_S = 0.5
+"""Keys are ignored for this long: whoever typed ahead did not see the question."""
+
+
+def paint_abort(launch: LaunchView, width: int) -> list[Line]:
+    """Rank by rank, what SIGABRT would do."""
+    rows = [
+        *wrap_spans(
+            [], "SIGABRT goes to every rank of this launch at once. The launch will not survive it.", "bad", width
+        ),
+        [],
+    ]
+    several = len({p.host for p in launch.processes}) > 1
+    for process in sorted(launch.processes, key=sort_key):
+        name = process.role if process.rank is None else f"rank {process.rank}"
+        place = f"{process.host} {process.pid}" if several else str(process.pid)
+        what = sigabrt_words(process.sigabrt) if process.rank is not None else "is not sent the signal"
+        role = "dim" if process.rank is None else "text" if process.sigabrt else "warn"
+        rows += wrap_spans(
+            [(f"{name:<10} ", "strong"), (f"{place:<{18 if several else 8}} ", "dim")], what, role, width
+        )
+    if not launch.processes:
+        rows.append([("No process of this launch is known.", "warn")])
+    return rows
+
+
+class AbortPane(Pane):
+    def __init__(self, launch: LaunchView) -> None:
+        super().__init__(id="abort")
+        self._launch = launch
+        self.typed = ""
+        self.remark = ""
+
+    def paint(self, view: View, width: int, height: int) -> Painting:
+        title: Line = [(f" ABORT {self._launch.launch.name} ", "badge-hung")]
+        head: list[Line] = [
+            [("type ", "text"), (WORD, "key"), (" and press enter: ", "text"), (self.typed, "strong"), ("▏", "accent")],
+            [(self.remark or "esc leaves everything as it is", "warn" if self.remark else "dim")],
+            [],
+        ]
+        return Painting(paint_abort(self._launch, width), title=title, head=head)
+
+
+class AbortScreen(ModalScreen[bool]):
+    """Answers true only where ``abort`` was typed, key by key, after the first half second, and entered."""
+
+    def __init__(self, launch: LaunchView) -> None:
+        super().__init__()
+        self._pane = AbortPane(launch)
+        self._rows = len(launch.processes)
+        self._deaf_until = time.monotonic() + DEAF_S
+
+    def compose(self) -> ComposeResult:
+        yield self._pane
+
+    def on_mount(self) -> None:
+        self._deaf_until = time.monotonic() + DEAF_S
+        self.on_resize()
+        self._pane.focus()
+
+    def on_resize(self, event: Resize | None = None) -> None:
+        width, height = self.app.size
+        self._pane.styles.width = min(88, width)
+        self._pane.styles.height = min(height, self._rows + (9 if width < 88 else 7))
+        self.call_after_refresh(self.show, cast("GputopApp", self.app).view)
+
+    def show(self, view: View) -> None:
+        self._pane.show(view)
+
+    def _say(self, remark: str) -> None:
+        self._pane.remark = remark
+        self.show(cast("GputopApp", self.app).view)
+
+    def on_paste(self, event: Paste) -> None:
+        event.stop()
+        self._say("pasted text is ignored: type the word")
+
+    def on_key(self, event: Key) -> None:
+        if event.key in ("up", "down", "pageup", "pagedown"):
+            self._pane.scroll_rows({"up": -1, "down": 1, "pageup": -10, "pagedown": 10}[event.key])
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key in ("escape", "ctrl+c"):
+            self.dismiss(False)
+        elif time.monotonic() >= self._deaf_until:
+            self._typed(event)
+
+    def _typed(self, event: Key) -> None:
+        pane = self._pane
+        remark = ""
+        if event.key == "enter":
+            if pane.typed == WORD:
+                self.dismiss(True)
+                return
+            remark = f"not sent: “{pane.typed}” is not the word" if pane.typed else "not sent: type the word first"
+            pane.typed = ""
+        elif event.key in ("backspace", "ctrl+h"):
+            pane.typed = pane.typed[:-1]
+        elif event.is_printable and event.character:
+            pane.typed = (pane.typed + event.character)[:20]
+        self._say(remark)

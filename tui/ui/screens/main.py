@@ -1,0 +1,168 @@
+"""The main screen: everything about one launch at a glance, laid out for the size of the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from textual.app import ComposeResult
+from textual.events import Resize, ScreenResume
+from textual.screen import Screen
+
+from tui.ui.layout import Needs, Rect, plan
+from tui.ui.view import View
+from tui.ui.widgets.evidence import EvidencePane
+from tui.ui.widgets.footer import FooterLine
+from tui.ui.widgets.gpus import GpuPane
+from tui.ui.widgets.header import HeaderLine
+from tui.ui.widgets.log import LogPane
+from tui.ui.widgets.pane import Drawing, Pane
+from tui.ui.widgets.phases import PhaseBar
+from tui.ui.widgets.processes import ProcessPane
+from tui.ui.widgets.prompt import Prompt
+from tui.ui.widgets.verdict import VerdictBand
+
+if TYPE_CHECKING:
+    from tui.ui.app import GputopApp
+
+CALM = frozenset({"progressing", "slow", "ready", "ended"})
+
+
+class MainScreen(Screen[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_pane = LogPane(id="log")
+        self.panes: dict[str, Pane] = {
+            "gpus": GpuPane(id="gpus"),
+            "processes": ProcessPane(id="processes"),
+            "evidence": EvidencePane(id="evidence"),
+            "log": self.log_pane,
+        }
+        self.strips = (
+            HeaderLine(id="header"),
+            VerdictBand(id="verdict"),
+            PhaseBar(id="phases"),
+            FooterLine(id="footer"),
+        )
+        self.prompt = Prompt(id="prompt")
+        self.full: str | None = None
+        self._rects: dict[str, Rect] = {}
+
+    def compose(self) -> ComposeResult:
+        yield from self.strips[:3]
+        yield from self.panes.values()
+        yield self.strips[3]
+        yield self.prompt
+
+    def on_mount(self) -> None:
+        self.show(cast("GputopApp", self.app).view)
+
+    # ------------------------------------------------------------------------------------------------------- drawing
+
+    def show(self, view: View) -> None:
+        """Draw a new view: place the parts if their needs changed, then let each repaint what differs."""
+        self._place(view)
+        for part in (*self.strips, *self.panes.values()):
+            if part.display:
+                part.show(view)
+
+    def tick(self, view: View) -> None:
+        """Only time has passed: what counts seconds is drawn again."""
+        for part in (*self.strips[:3], self.log_pane):
+            if part.display:
+                part.show(view)
+
+    def _place(self, view: View) -> None:
+        width, height = self.app.size
+        rects = plan(width, height, self._needs(view))
+        if rects == self._rects:
+            return
+        self._rects = rects
+        parts: list[Drawing] = [*self.strips, *self.panes.values()]
+        for part in parts:
+            rect = rects.get(part.id or "")
+            part.display = rect is not None
+            if rect is not None:
+                put(part, rect)
+        put(self.prompt, rects["footer"])
+
+    def _needs(self, view: View) -> Needs:
+        hosts = view.hosts
+        many = len(hosts) > 1
+        gpu_rows = 2 + sum(
+            max(1, len(host.sample.gpus or ()) if host.sample else 1) + (host.state != "live") + many for host in hosts
+        )
+        return Needs(
+            launch=view.launch is not None,
+            alarm=view.launch is not None and view.launch.verdict.id not in CALM,
+            gpu_rows=gpu_rows,
+            gpu_rows_compact=1 + sum(1 + (self.app.size.width < 100) + (h.state != "live") for h in hosts)
+            if many
+            else gpu_rows - 1,
+            process_rows=2 + max(1, len(view.processes)),
+            full=self.full,
+        )
+
+    def on_resize(self, event: Resize) -> None:
+        self.show(cast("GputopApp", self.app).view)
+
+    def on_screen_resume(self, event: ScreenResume) -> None:
+        self.show(cast("GputopApp", self.app).view)
+
+    # ----------------------------------------------------------------------------------------------- panes and focus
+
+    @property
+    def active_pane(self) -> Pane:
+        """The pane that scrolling keys move: the open one, the focused one, else the log or what is shown of panes."""
+        if self.full is not None:
+            return self.panes[self.full]
+        if isinstance(self.focused, Pane):
+            return self.focused
+        shown = [p for p in self.panes.values() if p.display]
+        return self.log_pane if self.log_pane in shown or not shown else shown[0]
+
+    def open(self, name: str) -> None:
+        """Open a pane in full; opening the open one closes it."""
+        self.close() if self.full == name else self._set_full(name)
+
+    def close(self) -> None:
+        self._set_full(None)
+
+    def _set_full(self, name: str | None) -> None:
+        self.full = name
+        for key, pane in self.panes.items():
+            pane.full = key == name
+        self.show(cast("GputopApp", self.app).view)
+        self.set_focus(self.panes[name] if name else None)
+
+    def step_focus(self, direction: int) -> None:
+        shown = [p for p in self.panes.values() if p.display]
+        if not shown:
+            return
+        current = self.focused
+        index = shown.index(current) + direction if isinstance(current, Pane) and current in shown else 0
+        self.set_focus(shown[index % len(shown)])
+
+    # -------------------------------------------------------------------------------------------------------- search
+
+    def ask_search(self) -> None:
+        if not self.log_pane.display:
+            self.open("log")
+        self.prompt.ask("/", self._search)
+
+    def _search(self, query: str | None) -> None:
+        self.set_focus(self.log_pane)
+        if query is not None and self.log_pane.search(query) == 0 and query:
+            self.app.notify(f"“{query}” is not in the lines of the log that are kept.", markup=False)
+
+    def step_search(self, forward: bool) -> None:
+        if not self.log_pane.query_text:
+            self.ask_search()
+        elif not self.log_pane.step(forward):
+            self.app.notify("No more hits that way.", markup=False)
+
+
+def put(part: Drawing, rect: Rect) -> None:
+    """Place a widget at a fixed rectangle of its screen."""
+    part.styles.offset = (rect.x, rect.y)
+    part.styles.width = rect.width
+    part.styles.height = rect.height

@@ -1,0 +1,89 @@
+"""What is looked at right now: a snapshot, the chosen launch and host, and how far the clocks have run since."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from tui.model import Dump, HostView, LaunchView, LogView, ProcView, Snapshot
+
+CARRY_S = 2.5
+"""A timer runs on by itself for this long after a snapshot, not longer: the next one should have come."""
+
+
+@dataclass(frozen=True)
+class View:
+    """``host`` is the chosen host's name, or ``None`` for all; ``elapsed_s`` the seconds since the snapshot came."""
+
+    snapshot: Snapshot
+    launch: LaunchView | None = None
+    host: str | None = None
+    frozen: bool = False
+    elapsed_s: float = 0.0
+
+    @cached_property
+    def hosts(self) -> tuple[HostView, ...]:
+        """The chosen host, else those of the launch, else all. A launch's host that is not watched is left out."""
+        everyone = self.snapshot.hosts
+        if self.host is not None:
+            return tuple(h for h in everyone if h.name == self.host)
+        if self.launch is not None:
+            mine = tuple(h for h in everyone if h.name in self.launch.launch.hosts)
+            return mine or everyone
+        return everyone
+
+    @cached_property
+    def live(self) -> bool:
+        """Whether every host of the launch is being heard, so that its timers may run on between snapshots."""
+        names = self.launch.launch.hosts if self.launch else ()
+        return not self.frozen and all(h.state == "live" for h in self.snapshot.hosts if h.name in names)
+
+    @property
+    def carried_s(self) -> float:
+        return min(self.elapsed_s, CARRY_S) if self.live else 0.0
+
+    @property
+    def now(self) -> float:
+        """The monitor's timeline, run on since the snapshot while all is live."""
+        return self.snapshot.t + self.carried_s
+
+    @property
+    def many_hosts(self) -> bool:
+        return len(self.hosts) > 1
+
+    @cached_property
+    def processes(self) -> tuple[ProcView, ...]:
+        rows = self.launch.processes if self.launch else ()
+        return tuple(p for p in rows if self.host is None or p.host == self.host)
+
+    @cached_property
+    def odd(self) -> frozenset[tuple[str, int | None]]:
+        """(host, pid) of the processes that the verdict names."""
+        return frozenset((o.host, o.pid) for o in self.launch.verdict.odd) if self.launch else frozenset()
+
+    @cached_property
+    def ranks_of_gpu(self) -> Mapping[tuple[str, str], list[int]]:
+        """(host, GPU uuid) → ranks that compute on it."""
+        found: dict[tuple[str, str], list[int]] = {}
+        for launch in self.snapshot.launches:
+            for process in launch.processes:
+                for uuid in process.gpus if process.rank is not None else ():
+                    found.setdefault((process.host, uuid), []).append(process.rank or 0)
+        return found
+
+    @cached_property
+    def log(self) -> LogView | None:
+        """The launch's log on the chosen host, else the one that was written last."""
+        logs = self.launch.logs if self.launch else ()
+        logs = tuple(entry for entry in logs if self.host is None or entry.host == self.host)
+        return min(logs, key=lambda entry: (entry.silent_s is None, entry.silent_s or 0.0), default=None)
+
+    @cached_property
+    def dumps(self) -> tuple[Dump, ...]:
+        """The takings of stacks of this launch, oldest first."""
+        return tuple(d for d in self.snapshot.dumps if self.launch and d.launch == self.launch.launch.id)
+
+    def wall_of(self, t: float) -> float:
+        """The Unix time of a moment on the monitor's timeline."""
+        return self.snapshot.wall - (self.snapshot.t - t)

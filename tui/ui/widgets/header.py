@@ -1,0 +1,84 @@
+"""The first line: launches by number, hosts with their state, the clock."""
+
+from __future__ import annotations
+
+from textual.events import Click
+
+from tui.model import HostView, LaunchView
+from tui.ui import format as fmt
+from tui.ui.lines import Line, fit, spread, width_of
+from tui.ui.view import View
+from tui.ui.widgets.pane import Drawing
+from tui.ui.words import verdict_glyph, verdict_role
+
+HOST_MARKS = {
+    "live": ("▪", "good"),
+    "connecting": ("∙", "info"),
+    "stale": ("~", "warn"),
+    "lost": ("✗", "bad"),
+    "failed": ("✗", "bad"),
+}
+
+
+def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str]]]:
+    """The line, and where a click selects what: (first cell, end, ``launch:ID`` or ``host:NAME``)."""
+    spots: list[tuple[int, int, str]] = []
+    line: Line = [(" ", "text")]
+    for number, launch in enumerate(view.snapshot.launches, 1):
+        chosen = view.launch is not None and launch.launch.id == view.launch.launch.id
+        if width < 60 and not chosen:
+            continue
+        start = width_of(line)
+        line += [*_launch(number, launch, chosen, width), ("   ", "text")]
+        spots.append((start, width_of(line) - 3, f"launch:{launch.launch.id}"))
+    if not view.snapshot.launches:
+        line += [("gputop-hang", "strong"), ("   ", "text")]
+    time: Line = [(fmt.clock(view.snapshot.wall + view.carried_s), "dim"), (" ", "text")]
+    if view.frozen:
+        time = [(" FROZEN at ", "badge-frozen"), (fmt.clock(view.snapshot.wall) + " ", "badge-frozen")]
+    room = width - width_of(line) - width_of(time) - 2
+    for host in view.snapshot.hosts:
+        spans = _host(host, host.name == view.host)
+        if width_of(spans) > room:
+            break
+        start = width_of(line)
+        line += [*spans, ("  ", "text")]
+        spots.append((start, width_of(line) - 2, f"host:{host.name}"))
+        room -= width_of(spans) + 2
+    return spread(line, time, width), spots
+
+
+def _launch(number: int, launch: LaunchView, chosen: bool, width: int) -> Line:
+    verdict = launch.verdict.id
+    name = fit(launch.launch.name, 40 if width >= 100 else 18)
+    return [
+        (str(number), "key" if chosen else "dim"),
+        (" ", "text"),
+        (verdict_glyph(verdict), verdict_role(verdict)),
+        (" ", "text"),
+        (name, "strong" if chosen else "dim"),
+    ]
+
+
+def _host(host: HostView, chosen: bool) -> Line:
+    mark, role = HOST_MARKS.get(host.state, ("∙", "dim"))
+    return [(mark, role), (" ", "text"), (host.name, "title-focus" if chosen else "dim")]
+
+
+class HeaderLine(Drawing):
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._spots: list[tuple[int, int, str]] = []
+
+    def show(self, view: View) -> None:
+        line, self._spots = paint_header(view, self.size.width)
+        self.set_rows([line])
+
+    def on_click(self, event: Click) -> None:
+        for start, end, target in self._spots:
+            if start <= event.x < end:
+                kind, _, name = target.partition(":")
+                if kind == "launch":
+                    self.gputop.choose_launch(name)
+                else:
+                    self.gputop.choose_host(name)

@@ -1,0 +1,125 @@
+"""The log's tail: arrival times and gaps in the margin, a marker that counts the silence, search."""
+
+from __future__ import annotations
+
+import re
+
+from tui.model import LogLine, LogView
+from tui.ui import format as fmt
+from tui.ui.lines import Line, fit, fit_left, wrap
+from tui.ui.view import View
+from tui.ui.widgets.pane import Painting, Pane
+from tui.ui.words import ALARMS, verdict_role
+
+GAP_S = 10.0
+"""A pause between two lines from which on the margin says how long it was."""
+
+SILENCE_S = 5.0
+ROWS_PER_LINE = 3
+"""So many rows a long line gets where the log is not open in full."""
+
+
+def paint_log(view: View, log: LogView, width: int, full: bool, query: str) -> tuple[list[Line], list[int]]:
+    """The rows, and the numbers of those in which the query was found."""
+    margin = 9 if width >= 70 else 0
+    rows: list[Line] = []
+    hits: list[int] = []
+    before: LogLine | None = None
+    if log.skipped_bytes:
+        rows.append([(f"… {fmt.size(log.skipped_bytes)} were skipped: the log grows too fast to show it all", "warn")])
+    for line in log.tail:
+        stamp = _stamp(view, before, line) if margin else ("", "dim")
+        parts = wrap(line.text, width - margin)
+        if not full and len(parts) > ROWS_PER_LINE:
+            parts = [*parts[: ROWS_PER_LINE - 1], fit(" ".join(parts[ROWS_PER_LINE - 1 :]), width - margin)]
+        for i, part in enumerate(parts):
+            lead = stamp if i == 0 else ("", "dim")
+            found = _marked(part, query)
+            if len(found) > 1:
+                hits.append(len(rows))
+            rows.append([(lead[0].ljust(margin), lead[1]), *found])
+        before = line
+    return rows, hits
+
+
+def _stamp(view: View, before: LogLine | None, line: LogLine) -> tuple[str, str]:
+    """When a line arrived, or how long after the one before where that was long."""
+    if line.t is None:
+        return "", "dim"
+    if before is not None and before.t is not None and line.t - before.t >= GAP_S:
+        return "+" + fmt.duration(line.t - before.t).replace(" ", ""), "warn"
+    return fmt.clock(view.wall_of(line.t)), "faint"
+
+
+def _marked(text: str, query: str) -> Line:
+    if not query:
+        return [(text, "text")]
+    parts = re.split(f"({re.escape(query)})", text, flags=re.IGNORECASE)
+    return [(part, "match" if i % 2 else "text") for i, part in enumerate(parts)]
+
+
+def silence(view: View, log: LogView, width: int) -> Line:
+    """The marker under the last line: for how long nothing has come."""
+    quiet = None if log.silent_s is None else log.silent_s + view.carried_s
+    if quiet is None or quiet < SILENCE_S:
+        return []
+    alarm = view.launch is not None and view.launch.verdict.id in ALARMS
+    role = verdict_role(view.launch.verdict.id) if view.launch and alarm else "dim"
+    text = f"── silent for {fmt.duration(quiet)} "
+    return [(text, role), ("─" * max(0, width - len(text)), "rule")]
+
+
+class LogPane(Pane):
+    KEY = "l"
+    FOLLOWS = True
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.query_text = ""
+        self._hits: list[int] = []
+
+    def paint(self, view: View, width: int, height: int) -> Painting:
+        title: Line = [("log", "title")]
+        log = view.log
+        if log is None:
+            words = "No log of this launch is known; --log [HOST:]PATH points at one." if view.launch else ""
+            return Painting([[(line, "dim")] for line in wrap(words, width)], title=title)
+        note = self._note(log)
+        place = f"{log.host}:{log.path}" if view.launch and len(view.launch.launch.hosts) > 1 else log.path
+        title += [("  ", "dim"), (fit_left(place, max(8, width - 12 - sum(len(t) for t, _ in note))), "dim")]
+        if log.error is not None:
+            return Painting([[(line, "bad")] for line in wrap(log.error, width)], title=title, note=note)
+        rows, self._hits = paint_log(view, log, width, self.full, self.query_text)
+        if not rows:
+            rows = [[("The log is empty so far.", "dim")]]
+        mark = silence(view, log, width)
+        return Painting([*rows, mark] if mark else rows, title=title, note=note)
+
+    def _note(self, log: LogView) -> Line:
+        if self.query_text:
+            return [(f"“{fit(self.query_text, 16)}” {fmt.plural(len(self._hits), 'row')}", "warn")]
+        size = [] if log.size is None else [fmt.size(log.size)]
+        lines = [] if log.lines_total is None else [f"{fmt.count(log.lines_total)} lines"]
+        return [(" · ".join([*lines, *size]), "dim")] if self.size.width >= 100 else []
+
+    def search(self, query: str) -> int:
+        """Mark every occurrence and go to the last one; returns in how many rows it stands."""
+        self.query_text = query
+        if self._view is not None:
+            self.show(self._view)
+            self.show(self._view)  # the title counts the rows that the first painting found
+        if self._hits:
+            self._go(self._hits[-1])
+        return len(self._hits)
+
+    def step(self, forward: bool) -> bool:
+        """To the next hit below or above the middle of what is in sight; false where there is none."""
+        middle = self.top + self.room // 2
+        beyond = [h for h in self._hits if (h > middle if forward else h < middle)]
+        if not beyond:
+            return False
+        self._go(beyond[0] if forward else beyond[-1])
+        return True
+
+    def _go(self, row: int) -> None:
+        self.scroll_rows(row - self.room // 2 - self.top)

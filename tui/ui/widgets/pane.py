@@ -1,0 +1,165 @@
+"""The one kind of widget: painted lines under a title, scrolled by itself, repainted only where something changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from rich.segment import Segment
+from textual.events import MouseScrollDown, MouseScrollUp, Resize
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+from tui.ui.lines import Line, merge, pad, spread, width_of
+from tui.ui.view import View
+
+if TYPE_CHECKING:
+    from tui.ui.app import GputopApp
+
+
+@dataclass(frozen=True, slots=True)
+class Painting:
+    """``head`` stays in place while ``body`` scrolls; ``note`` stands at the right of the title."""
+
+    body: list[Line]
+    title: Line = field(default_factory=list[tuple[str, str]])
+    note: Line = field(default_factory=list[tuple[str, str]])
+    head: list[Line] = field(default_factory=list[Line])
+
+
+class Drawing(Widget):
+    """A widget whose rows are lines: it compares them with what it drew last and refreshes the cells that differ.
+
+    Textual redraws a line of a widget from its left edge up to the last refreshed cell, so volatile values cost least
+    where they stand on the left.
+    """
+
+    ALLOW_SELECT: ClassVar[bool] = False
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._rows: list[Line] = []
+
+    @property
+    def gputop(self) -> GputopApp:
+        return cast("GputopApp", self.app)
+
+    def set_rows(self, rows: list[Line]) -> None:
+        """Draw these rows from the top; what is left below is blank."""
+        width = self.size.width
+        fresh = [merge(pad(row, width)) for row in rows[: self.size.height]]
+        fresh += [[] for _ in range(self.size.height - len(fresh))]
+        old, self._rows = self._rows, fresh
+        if len(old) != len(fresh):
+            self.refresh()
+            return
+        dirty = [
+            Region(0, y, _changed_width(a, b), 1) for y, (a, b) in enumerate(zip(old, fresh, strict=True)) if a != b
+        ]
+        if dirty:
+            self.refresh(*dirty)
+
+    def render_line(self, y: int) -> Strip:
+        line = self._rows[y] if y < len(self._rows) else []
+        style = self.gputop.palette.style
+        strip = Strip([Segment(text, style(role)) for text, role in line])
+        return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)
+
+
+def _changed_width(old: Line, new: Line) -> int:
+    """Up to which cell two lines differ: their common end is left alone."""
+    shared = 0
+    for a, b in zip(reversed(old), reversed(new), strict=False):
+        if a != b:
+            break
+        shared += width_of([a])
+    return max(width_of(old), width_of(new)) - shared
+
+
+class Pane(Drawing, can_focus=True):
+    """A titled, scrolling drawing. Subclasses say what to paint; :meth:`show` is called with every view."""
+
+    KEY: ClassVar[str] = ""
+    FOLLOWS: ClassVar[bool] = False
+    """Whether the end of the body is kept in sight until the reader scrolls away from it."""
+
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.top = 0
+        self.following = self.FOLLOWS
+        self.full = False
+        self._view: View | None = None
+        self._painting = Painting([])
+
+    def paint(self, view: View, width: int, height: int) -> Painting:
+        raise NotImplementedError
+
+    def show(self, view: View) -> None:
+        """Paint what is to be seen of this view, and draw what changed."""
+        self._view = view
+        if self.size.width and self.size.height:
+            self._painting = self.paint(view, self.size.width, self.size.height)
+            self._draw()
+
+    @property
+    def room(self) -> int:
+        """How many rows of the body are in sight."""
+        return max(0, self.size.height - bool(self._painting.title) - len(self._painting.head))
+
+    @property
+    def overflow(self) -> int:
+        return max(0, len(self._painting.body) - self.room)
+
+    def _draw(self) -> None:
+        painting = self._painting
+        self.top = self.overflow if self.following else min(self.top, self.overflow)
+        rows = [self._title_row()] if painting.title else []
+        self.set_rows([*rows, *painting.head, *painting.body[self.top : self.top + self.room]])
+
+    def _title_row(self) -> Line:
+        painting, focused = self._painting, self.has_focus
+        title: Line = []
+        if self.KEY:
+            title = [(self.KEY, "key"), (" ", "text")]
+        title += [(text, "title-focus" if focused and role == "title" else role) for text, role in painting.title]
+        note: Line = list(painting.note)
+        if self.overflow and self.room:
+            span = f"{self.top + 1}–{self.top + self.room} of {len(painting.body)}"
+            note = [*note, ("  " if note else "", "dim"), (span, "dim")]
+        title.append((" ", "rule"))
+        fill = ("─", "accent" if focused else "rule")
+        return spread(title, [(" ", "rule"), *note] if note else [], self.size.width, fill)
+
+    def scroll_rows(self, delta: int) -> None:
+        """Move the body; at the end of a following pane it follows again."""
+        self.top = min(self.overflow, max(0, self.top + delta))
+        self.following = self.FOLLOWS and self.top >= self.overflow
+        self._draw()
+
+    def scroll_page(self, pages: float) -> None:
+        self.scroll_rows(int(pages * max(2, self.room)))
+
+    def scroll_top(self) -> None:
+        self.scroll_rows(-len(self._painting.body))
+
+    def scroll_bottom(self) -> None:
+        self.scroll_rows(len(self._painting.body))
+
+    def on_resize(self, event: Resize) -> None:
+        if self._view is not None:
+            self.show(self._view)
+
+    def on_focus(self) -> None:
+        self._draw()
+
+    def on_blur(self) -> None:
+        self._draw()
+
+    def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_rows(-3)
+
+    def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_rows(3)
