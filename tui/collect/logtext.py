@@ -28,7 +28,7 @@ class LogSplitter:
         self._open = bytearray()
         self._open_size = 0
         self._held_cr = False
-        self._told = b""
+        self._told_size = 0
 
     def feed(self, data: bytes, t: float | None = None) -> list[LogLine]:
         """Lines and redraws that ``data`` completes, then the open rest if it changed; ``t`` is when it arrived."""
@@ -46,8 +46,8 @@ class LogSplitter:
         for text, end in zip(parts[::2], parts[1::2], strict=False):
             shape = self._end_segment(lines, text, end == b"\r", shape, t)
         self._extend(parts[-1])
-        if bytes(self._open) != self._told:
-            self._told = bytes(self._open)
+        if self._open_size != self._told_size:
+            self._told_size = self._open_size
             lines.append(LogLine(self._text(complete=False), t, open=True))
         return lines
 
@@ -85,7 +85,7 @@ class LogSplitter:
     def _reset(self) -> None:
         self._open.clear()
         self._open_size = 0
-        self._told = b""
+        self._told_size = 0
 
     def _text(self, *, complete: bool = True) -> str:
         text, _ = codecs.utf_8_decode(self._open, "replace", complete and self._open_size <= KEPT)
