@@ -13,9 +13,6 @@ from tui.history import History
 from tui.model import HostView, Launch, LaunchView, LogView, Sample, Verdict, Wanted
 from tui.session.book import HostBook
 
-TAIL_LINES = 400
-"""Lines of a log that a snapshot carries."""
-
 
 @dataclass(slots=True)
 class _Judged:
@@ -56,9 +53,21 @@ class Engine:
             verdict=verdict,
             spans=phase_spans(self.history, launch, now),
             processes=tuple(books[m.host].row(m, launch.id) for m in launch.members if m.host in books),
-            logs=tuple(self._log_view(host, path, now) for host, path in {(r.host, r.path): 0 for r in launch.logs}),
+            logs=tuple(self._log_view(log.host, log.path, now) for log in launch.logs),
             seen_since=seen_since,
         )
 
     def _log_view(self, host: str, path: str, now: float) -> LogView:
-        raise NotImplementedError
+        log = self.history.log(host, path)
+        if log is None:
+            return LogView(host, path)
+        return LogView(
+            host=host,
+            path=path,
+            size=log.size,
+            lines_total=log.lines_total,
+            silent_s=log.silent_s(now),
+            tail=tuple(log.tail),
+            skipped_bytes=log.skipped_bytes,
+            error=log.error,
+        )
