@@ -1,0 +1,83 @@
+"""The main process's side of GPU readings: the last reading with its age, and which GPU's driver calls hang."""
+
+import json
+
+from .helper import Helper
+from .loop import clock
+from .nvml import work
+
+AGAIN_S = 60.0
+INIT_AGAIN_S = 30.0
+HANGS = "driver calls for this GPU do not return; trying again in a minute"
+STOPPED = "driver calls hang on this host: no further ones are made"
+
+
+class Gpus:
+    """Asks the helper once a tick; ``answered`` is called after each reading. ``simulated`` is None until known."""
+
+    def __init__(self, loop: "Loop", simulate: "dict[str, Any] | None", answered: "Callable[[], None]"):
+        self.helper = Helper(loop, lambda mark: work(mark, simulate), self._answered, self._lost)
+        self.rows: "list[dict[str, Any]] | None" = None
+        self.error: "str | None" = "the NVIDIA driver has not answered yet"
+        self.simulated: "bool | None" = None
+        self.read_at = clock()
+        self._done = answered
+        self._hung: "dict[int, float]" = {}
+        self._known: "dict[int, dict[str, Any]]" = {}
+        self._turn = 0
+        self._not_before = 0.0
+
+    def poll(self) -> None:
+        """Ask for a reading, unless the last is still awaited or it is too early to try a failing driver again."""
+        now = clock()
+        if self.helper.busy or now < self._not_before:
+            return
+        self._hung = {index: since for index, since in self._hung.items() if now - since < AGAIN_S}
+        self._turn += 1
+        pcie = self._turn % max(1, len(self._known))
+        if not self.helper.ask({"leave_out": sorted(self._hung), "pcie": pcie}):
+            self._fail(STOPPED)
+
+    def fields(self) -> "dict[str, Any]":
+        """What the frame says of GPUs."""
+        return {"gpus": self.rows, "gpu_error": self.error, "gpus_age_s": round(clock() - self.read_at, 3)}
+
+    def _answered(self, answer: bytes) -> None:
+        reading = json.loads(answer.decode())
+        self.read_at = clock()
+        self.simulated = reading["simulated"]
+        if reading["gpus"] is None:
+            self._fail(reading["error"])
+            return
+        self._known = {row["index"]: row for row in reading["gpus"]}
+        self._show()
+
+    def _lost(self, item: str, reason: str) -> None:
+        """A reading did not return, or took its helper down: that GPU costs its row, the others go on."""
+        if not item.isdigit():
+            self._fail("the NVIDIA driver " + ("does not answer" if reason == "late" else "crashes when it is asked"))
+            return
+        self._hung[int(item)] = clock()
+        if self._known:
+            self._show()
+        self.poll()
+
+    def _show(self) -> None:
+        for index in self._hung:
+            known = self._known.get(index, {})
+            self._known[index] = {"index": index, "uuid": known.get("uuid", ""), "name": known.get("name", "")}
+            self._known[index]["error"] = HANGS
+        self.rows, self.error = [self._known[index] for index in sorted(self._known)], None
+        self._done()
+
+    def _fail(self, sentence: str) -> None:
+        self.rows, self.error = None, sentence
+        self._not_before = clock() + INIT_AGAIN_S
+        self._done()
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from .loop import Loop

@@ -1,0 +1,107 @@
+"""The main process's side of identities: who has to be read when, and what came of it."""
+
+import json
+
+from .helper import Helper
+from .identity import work
+from .loop import clock
+from .procs import Census
+
+AT_ONCE = 200
+AGAIN_AT_S = (0.5, 2.0, 6.0, 15.0)
+"""Ages at which a young process is read again: it execs, sets its title, redirects its output."""
+FOCUS_EVERY_S = 20.0
+"""How often processes in focus are read again: a server opens its port late."""
+
+
+class Identities:
+    """Feeds the helper with pids and keeps what is new until ``take``. ``first_done`` is called when all processes
+    that were there at the start have been read."""
+
+    def __init__(self, loop: "Loop", census: Census, first_done: "Callable[[], None]"):
+        self._loop, self._census, self._first_done = loop, census, first_done
+        self._helper = Helper(loop, work, self._answered, self._lost)
+        self._wanted: "dict[int, bool]" = {}
+        self._reading: "list[int]" = []
+        self._told: "dict[int, dict[str, object]]" = {}
+        self._fresh: "dict[int, dict[str, object]]" = {}
+        self._young: "list[tuple[float, int, int]]" = []
+        self._focus_due = clock() + FOCUS_EVERY_S
+
+    @property
+    def helper(self) -> Helper:
+        return self._helper
+
+    def update(self, focus: "list[tuple[int, int]]") -> None:
+        """Ask for everything that has become due: newcomers, renamed ones, the young, and now and then the focus."""
+        now = clock()
+        first = not self._told and not self._reading
+        self._want(self._census.new)
+        self._want(self._census.renamed)
+        for pid in self._census.new:
+            if not first:
+                self._young.extend((now + age, pid, self._census.table[pid].start_ticks) for age in AGAIN_AT_S)
+        self._want([pid for due, pid, _ in self._young if due <= now])
+        self._young = [entry for entry in self._young if entry[0] > now]
+        if now >= self._focus_due:
+            self._focus_due = now + FOCUS_EVERY_S
+            self._want([pid for pid, _ in focus])
+        self._census.new, self._census.renamed = [], []
+        for pid, start_ticks in self._census.gone:
+            if self._told.get(pid, {}).get("start_ticks") == start_ticks:
+                del self._told[pid]
+        self._ask()
+
+    def take(self) -> "list[dict[str, object]]":
+        """Identities to announce, each once."""
+        fresh, self._fresh = self._fresh, {}
+        return list(fresh.values())
+
+    def _want(self, pids: "list[int]") -> None:
+        self._wanted.update((pid, True) for pid in pids if pid in self._census.table)
+
+    def _ask(self) -> None:
+        if self._helper.busy or not self._wanted:
+            return
+        self._reading = list(self._wanted)[:AT_ONCE]
+        for pid in self._reading:
+            del self._wanted[pid]
+        if not self._helper.ask(self._reading):
+            for pid in self._reading:
+                self._unreadable(pid, "not read: too many such readings hang on this host")
+            self._reading = []
+
+    def _answered(self, answer: bytes) -> None:
+        for row in json.loads(answer.decode()):
+            pid = row["pid"]
+            if self._told.get(pid) != row:
+                self._told[pid] = self._fresh[pid] = row
+        self._reading = []
+        self._ask()
+        if not self._reading and self._first_done:
+            self._first_done, done = None, self._first_done
+            done()
+
+    def _lost(self, item: str, reason: str) -> None:
+        """The helper ended over one process: announce that one as unreadable and go on with the others."""
+        culprit = int(item or 0)
+        if culprit in self._reading:
+            self._reading.remove(culprit)
+            self._unreadable(culprit, "its command line and environment cannot be read: the reading does not return")
+        self._want(self._reading)
+        self._reading = []
+        self._ask()
+
+    def _unreadable(self, pid: int, why: str) -> None:
+        entry = self._census.table.get(pid)
+        if entry and pid not in self._told:
+            comm = entry.comm.decode("utf-8", "surrogateescape")
+            row = {"pid": pid, "start_ticks": entry.start_ticks, "ppid": entry.ppid, "comm": comm, "error": why}
+            self._told[pid] = self._fresh[pid] = row
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+    from .loop import Loop
