@@ -357,7 +357,7 @@ class Verdict:
 
     ``since`` is when ``id`` began, ``phase_since`` when ``phase`` began; ``silent_s`` counts from the log's last growth
     that was not a heartbeat, ``still_s`` from the last movement of anything. ``taken_back`` says in words that an
-    earlier, graver verdict was withdrawn. ``memory`` carries the engine's hysteresis from step to step; nothing else
+    earlier, graver verdict was withdrawn. ``framework`` is whose lines the logs hold. ``memory`` carries the engine's hysteresis from step to step; nothing else
     may read it.
     """
 
@@ -368,6 +368,7 @@ class Verdict:
     cause: CauseId | None = None
     phase: PhaseId = "unknown"
     phase_since: float = 0.0
+    framework: str | None = None
     progress: Progress | None = None
     silent_s: float | None = None
     still_s: float | None = None

@@ -1,0 +1,211 @@
+"""One run of a launch as one log tells it: phases of the ranks and of the whole, counters, fatal lines, readiness.
+
+Phases come back and overlap. The whole stands where its foremost rank stands; ranks that print nothing by design follow
+the lines that only one of them prints.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tui.diagnose.markers import Marker
+from tui.diagnose.progress import Counter, Frame
+
+_BURST_S = 20.0
+"""Lines of one kind without a rank that come closer than this are one event of several ranks."""
+
+_YOUNG = frozenset({"unknown", "import", "wait_resources"})
+_SPANS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class FatalLine:
+    t: float | None
+    marker: Marker
+    text: str
+
+
+@dataclass(slots=True)
+class Roll:
+    """Which ranks printed one line that all print, the ``occurrence``-th time."""
+
+    marker: Marker
+    occurrence: int
+    first_t: float | None
+    last_t: float | None
+    ranks: set[int] = field(default_factory=set[int])
+
+
+class Run:
+    """What one run wrote into one log. Times are seconds on the monitor's timeline; ``None`` where no clock is known."""
+
+    def __init__(self, attempt: int = 1) -> None:
+        self.attempt = attempt
+        self.phase = "unknown"
+        self.phase_since: float | None = None
+        self.phase_open = False
+        self.spans: deque[tuple[str, float | None]] = deque(maxlen=_SPANS)
+        self.counter: Counter | None = None
+        self.fatal: list[FatalLine] = []
+        self.ready_t: float | None = None
+        self.ready = False
+        self.over = False
+        self.first_t: float | None = None
+        self.last_t: float | None = None
+        self.progress_t: float | None = None
+        self.lines = 0
+        self.request_t: float | None = None
+        self.waits_for_baton: str | None = None
+        self.ranks: dict[int, tuple[str, float | None, int]] = {}
+        self._order = 0
+        self._lead: tuple[str, int] = ("unknown", 0)
+        self._votes: Tally[str] = Tally()
+        self._times_seen: dict[tuple[str, int | None], tuple[int, float | None]] = {}
+        self._rolls: deque[Roll] = deque(maxlen=12)
+        self._counters: dict[tuple[str, int | None], Counter] = {}
+
+    @property
+    def framework(self) -> str | None:
+        """The framework whose lines are the most; ``None`` where no framework's own line was seen."""
+        return self._votes.most_common(1)[0][0] if self._votes else None
+
+    @property
+    def advanced(self) -> bool:
+        """Whether more was seen than a beginning: another first line then begins another run."""
+        return self.phase not in _YOUNG or self.ready or self.over or bool(self.fatal)
+
+    def note_line(self, t: float | None) -> None:
+        self.lines += 1
+        self.last_t = t if t is not None else self.last_t
+        if self.first_t is None:
+            self.first_t = t
+
+    def take(self, marker: Marker, rank: int | None, frame: Frame | None, t: float | None, text: str) -> bool:
+        """Fold a recognised line in; says whether it counts as progress."""
+        if marker.edge in ("heartbeat", "neutral"):
+            return False
+        if marker.framework:
+            self._votes[marker.framework] += 1
+        if marker.edge == "fatal":
+            if len(self.fatal) < 32:
+                self.fatal.append(FatalLine(t, marker, text))
+            return False
+        if marker.edge == "ready" and marker.framework != self.framework:
+            return False
+        self._order += 1
+        occurrence, leading = self._occurrence(marker, rank, t)
+        moved = self._count(marker, rank, frame, t) if frame is not None else leading
+        phase = self._target(marker, occurrence, rank, frame)
+        if leading or frame is not None:
+            self._enter(phase, t, marker)
+        if marker.who == "all" and rank is not None:
+            self.ranks[rank] = (phase, t, self._order)
+        else:
+            self._lead = (phase, self._order)
+        self._remember(marker, t, text)
+        if moved and t is not None:
+            self.progress_t = t
+        return moved
+
+    def take_bar(self, frame: Frame, rank: int | None, t: float | None) -> bool:
+        """Fold a bar in that no marker knows: it belongs to the phase at hand."""
+        moved = self._tick((frame.name, rank), frame, frame.unit, t)
+        if moved and t is not None:
+            self.progress_t = t
+        return moved
+
+    def phase_of(self, rank: int) -> str:
+        """A rank's phase by its own lines, or by a later line that one rank prints for all."""
+        own = self.ranks.get(rank)
+        if own is None or own[2] < self._lead[1]:
+            return self._lead[0] if self._lead[1] else self.phase
+        return own[0]
+
+    def behind(self) -> tuple[Roll, set[int]] | None:
+        """The last line that all ranks print and some have not, with the ranks that are still before it."""
+        known = set(self.ranks)
+        ahead: set[int] = set()
+        for roll in reversed(self._rolls):
+            missing = known - roll.ranks - ahead
+            if missing and len(roll.ranks) >= 1:
+                return roll, missing
+            ahead |= roll.ranks
+        return None
+
+    # ------------------------------------------------------------------------------------------------------ folding
+
+    def _occurrence(self, marker: Marker, rank: int | None, t: float | None) -> tuple[int, bool]:
+        """The how-manieth time this rank prints the line, and whether it is the first rank to do so."""
+        key = (marker.framework + marker.id, rank)
+        times, last = self._times_seen.get(key, (0, None))
+        same_burst = rank is None and last is not None and t is not None and t - last < _BURST_S
+        if not (same_burst and times):
+            times += 1
+        self._times_seen[key] = (times, t)
+        if marker.who != "all" or rank is None:
+            return times, not same_burst
+        for roll in reversed(self._rolls):
+            if roll.marker is marker and roll.occurrence == times:
+                roll.ranks.add(rank)
+                roll.last_t = t
+                return times, False
+        self._rolls.append(Roll(marker, times, t, t, {rank}))
+        return times, True
+
+    def _target(self, marker: Marker, occurrence: int, rank: int | None, frame: Frame | None) -> str:
+        if marker.edge == "ready" or (self.ready and marker.phase != "shutdown"):
+            return "serving"
+        if not marker.phase:
+            return self.phase
+        current = self.phase_of(rank) if rank is not None and marker.who == "all" else self.phase
+        if current in marker.inside and (current != "graph_capture" or self.phase_open):
+            return current
+        if marker.again and occurrence > 1:
+            return marker.again
+        full = frame is not None and frame.done >= frame.total > 0
+        return marker.then if marker.then and (full or marker.edge == "end") else marker.phase
+
+    def _enter(self, phase: str, t: float | None, marker: Marker) -> None:
+        if marker.edge == "ready":
+            self.ready, self.ready_t = True, t
+        if marker.run == "over":
+            self.over = True
+        self.phase_open = marker.edge != "end"
+        if phase != self.phase:
+            self.phase, self.phase_since = phase, t
+            self.spans.append((phase, t))
+
+    def _count(self, marker: Marker, rank: int | None, frame: Frame, t: float | None) -> bool:
+        return self._tick((marker.framework + marker.id + frame.name, rank), frame, marker.unit or frame.unit, t)
+
+    def _tick(self, key: tuple[str, int | None], frame: Frame, unit: str, t: float | None) -> bool:
+        counter = self._counters.get(key)
+        if counter is None:
+            if len(self._counters) >= 64:
+                self._counters.pop(next(iter(self._counters)))
+            counter = self._counters[key] = Counter(unit)
+        moved = counter.note(t, frame.done, frame.total)
+        if moved:
+            self.counter = counter
+        return moved
+
+    def _remember(self, marker: Marker, t: float | None, text: str) -> None:
+        if marker.id == "jit.baton":
+            self.waits_for_baton = text[-200:]
+        elif marker.phase == "jit_build":
+            self.waits_for_baton = None
+        if marker.id == "request.begin":
+            self.request_t = t
+
+    def interval_s(self) -> float | None:
+        """The usual time between two moves of the counter at hand."""
+        return self.counter.interval_s() if self.counter is not None else None
+
+
+def foremost(runs: Iterable[Run]) -> Run | None:
+    """The run of the log that spoke last of a phase; of several hosts' logs it tells where the launch stands."""
+    told = [run for run in runs if run.lines]
+    return max(told, key=lambda run: (run.phase != "unknown", run.progress_t or run.last_t or float("-inf")), default=None)

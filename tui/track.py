@@ -1,0 +1,146 @@
+"""Readings of one thing (a GPU, a process) over time, in bounded memory: numbers in columns, three resolutions.
+
+Every sample for ten minutes, one in ten seconds for three hours, one a minute for a day. A missing reading is a NaN in
+its column and nowhere else; what leaves this module is ``None``.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_TIERS = ((0.0, 600.0), (10.0, 10_800.0), (60.0, 86_400.0))
+"""(least distance of two rows, how long a row is kept), in seconds."""
+
+COVERED = 0.8
+"""Least sampled share of a window; below it nothing is known about the window."""
+
+NAN = math.nan
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A figure over a window: ``value`` is ``None`` where the window is not covered or the reading is missing."""
+
+    value: float | None
+    coverage: float = 0.0
+    span_s: float = 0.0
+
+
+UNKNOWN = Reading(None)
+
+
+class _Tier:
+    __slots__ = ("columns", "every", "kept", "times")
+
+    def __init__(self, width: int, every: float, kept: float) -> None:
+        self.every, self.kept = every, kept
+        self.times = array("d")
+        self.columns = [array("d") for _ in range(width)]
+
+    def add(self, t: float, row: Sequence[float | None]) -> None:
+        times = self.times
+        if times and t - times[-1] < max(self.every, 1e-6):
+            return
+        times.append(t)
+        for column, value in zip(self.columns, row, strict=True):
+            column.append(NAN if value is None else value)
+        if times[0] < t - 1.25 * self.kept:  # a fifth at once, so that the cost of moving memory is spread
+            stale = bisect_left(times, t - self.kept)
+            del times[:stale]
+            for column in self.columns:
+                del column[:stale]
+
+
+class Track:
+    """Rows of ``fields`` at rising times (seconds on the monitor's timeline, paced by the host's own clock)."""
+
+    __slots__ = ("_index", "_tiers")
+
+    def __init__(self, fields: tuple[str, ...]) -> None:
+        self._index = {name: i for i, name in enumerate(fields)}
+        self._tiers = tuple(_Tier(len(fields), every, kept) for every, kept in _TIERS)
+
+    def add(self, t: float, row: Sequence[float | None]) -> None:
+        for tier in self._tiers:
+            tier.add(t, row)
+
+    @property
+    def first_t(self) -> float | None:
+        return next((tier.times[0] for tier in reversed(self._tiers) if tier.times), None)
+
+    @property
+    def last_t(self) -> float | None:
+        times = self._tiers[0].times
+        return times[-1] if times else None
+
+    def _tier(self, since: float) -> _Tier:
+        for tier in self._tiers:
+            if tier.times and tier.times[0] <= since:
+                return tier
+        return min(self._tiers, key=lambda tier: (tier.times[0] if tier.times else math.inf, tier.every))
+
+    def window(self, field: str, since: float, until: float) -> tuple[array[float], array[float]]:
+        """Times and values (NaN: missing) of the rows in ``[since, until]``."""
+        tier = self._tier(since)
+        lo, hi = bisect_left(tier.times, since), bisect_right(tier.times, until)
+        return tier.times[lo:hi], tier.columns[self._index[field]][lo:hi]
+
+    def values(self, field: str, since: float, until: float) -> list[float]:
+        """The known values of the rows in ``[since, until]``."""
+        return [value for value in self.window(field, since, until)[1] if value == value]
+
+    def last(self, field: str) -> float | None:
+        column = self._tiers[0].columns[self._index[field]]
+        return column[-1] if column and column[-1] == column[-1] else None
+
+    def coverage(self, since: float, until: float, gap_s: float) -> float:
+        """The share of ``[since, until]`` that lies within ``gap_s`` of a row at its end."""
+        if until <= since:
+            return 0.0
+        tier = self._tier(since)
+        times, gap = tier.times, max(gap_s, 1.5 * tier.every)
+        hi = bisect_right(times, until)
+        covered, right = 0.0, until
+        for i in range(hi - 1, -1, -1):
+            left = times[i]
+            if right - left <= gap:
+                covered += right - max(left, since)
+            right = left
+            if left <= since:
+                break
+        return min(1.0, covered / (until - since))
+
+    def mean(self, field: str, since: float, until: float, gap_s: float) -> Reading:
+        """The mean of a gauge over the window."""
+        coverage = self.coverage(since, until, gap_s)
+        values = self.values(field, since, until)
+        if not values or coverage < COVERED:
+            return Reading(None, coverage, until - since)
+        return Reading(sum(values) / len(values), coverage, until - since)
+
+    def rate(self, field: str, since: float, until: float, gap_s: float) -> Reading:
+        """The growth a second of a counter over the window, between the rows that enclose it best.
+
+        A counter that jumps back belongs to something new; that step counts as nothing.
+        """
+        coverage = self.coverage(since, until, gap_s)
+        if coverage < COVERED:
+            return Reading(None, coverage, until - since)
+        tier = self._tier(since)
+        lo, hi = max(0, bisect_right(tier.times, since) - 1), bisect_right(tier.times, until)
+        if lo + 1 < hi and since - tier.times[lo] > max(gap_s, 1.5 * tier.every):
+            lo += 1
+        times = tier.times[lo:hi]
+        column = tier.columns[self._index[field]][lo:hi]
+        known = [(t, v) for t, v in zip(times, column, strict=True) if v == v]
+        if len(known) < 2:
+            return Reading(None, coverage, until - since)
+        (t0, v0), (t1, v1) = known[0], known[-1]
+        grown = v1 - v0
+        if grown < 0:
+            grown = sum(max(0.0, b[1] - a[1]) for a, b in zip(known, known[1:], strict=False))
+        return Reading(grown / (t1 - t0), coverage, t1 - t0)
