@@ -33,7 +33,7 @@ def merge(processes: Sequence[ProcessStacks], positions: Mapping[int, int] | Non
         common=_common(ranked),
         odd_ranks=tuple(sorted(s.rank for s in judgement.odd if s.rank is not None)),
         odd=tuple(odd_of(s, judgement) for s in judgement.odd),
-        why=" ".join(part for part in (_first_up(judgement), _missing(processes)) if part),
+        why=" ".join(part for part in (_first_up(judgement), _missing(processes, stands)) if part),
     )
 
 
@@ -108,17 +108,14 @@ def _first_up(judgement: Judgement) -> str:
     return judgement.why[:1].upper() + judgement.why[1:]
 
 
-def _missing(processes: Sequence[ProcessStacks]) -> str:
+def _missing(processes: Sequence[ProcessStacks], stands: Sequence[Stand]) -> str:
     """What is known of ranks without a stack, since the culprit may be among them."""
-    seen = {p.rank for p in processes if p.rank is not None and main_thread(p)}
+    seen = {s.rank for s in stands if s.rank is not None}
     without = {p.rank for p in processes if p.rank is not None} - seen
-    gaps = set(range(max(seen, default=-1) + 1)) - seen - without
-    parts = [
-        f"{'Rank' if len(which) == 1 else 'Ranks'} {ranges(which)} {how}."
-        for which, how in (
-            (without, "gave no stack"),
-            (gaps, "was not looked at" if len(gaps) == 1 else "were not looked at"),
-        )
-        if which
-    ]
-    return " ".join(parts)
+    gaps = set(range(max(seen | without, default=-1) + 1)) - seen - without
+    told = ((without, "gave no stack", "gave no stack"), (gaps, "was not looked at", "were not looked at"))
+    return " ".join(
+        f"Rank {ranges(ranks)} {one}." if len(ranks) == 1 else f"Ranks {ranges(ranks)} {many}."
+        for ranks, one, many in told
+        if ranks
+    )

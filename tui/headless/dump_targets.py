@@ -1,0 +1,138 @@
+"""From ``[HOST:]PID`` to processes that can be asked: connect, wait for the first look, find launch and rank."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from tui.collect.host import Hello, Host
+from tui.errors import HostError, UsageError
+from tui.model import HostState, Identity, Launch, Member, Proc, ProcessStacks, Sample
+from tui.session.discover import Discovery
+from tui.session.plan import plan_hosts
+from tui.stacks.sigabrt import SENTENCES, sigabrt_effect
+
+Target = tuple[str | None, int]
+"""Host (``None``: this machine) and pid."""
+
+CONNECT_S = 25.0
+MASKS_S = 3.0
+
+
+def parse_target(word: str) -> Target:
+    """Raises: UsageError."""
+    host, colon, pid = word.rpartition(":")
+    if not pid.isdigit() or not 0 < int(pid) < 1 << 31 or (colon and not host):
+        raise UsageError(f"dump {word}: a process is named as PID or HOST:PID")
+    return (host or None), int(pid)
+
+
+class Watched:
+    """The targets' hosts while they are asked; ``async with`` connects and lets go."""
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        named = list(dict.fromkeys(host for host, _ in targets if host is not None))
+        channels = dict(plan_hosts(argparse.Namespace(hosts=named)).channels) if named else {}
+        here = ""
+        if any(host is None for host, _ in targets):
+            here, channel = plan_hosts(argparse.Namespace(hosts=[])).channels[0]
+            channels[here] = channel
+        self.chosen = list(dict.fromkeys((host or here, pid) for host, pid in targets))
+        self.hosts: Mapping[str, Host] = {name: Host(name, channel, self) for name, channel in channels.items()}
+        self._discovery = Discovery(pids=self.chosen)
+        self._samples: dict[str, Sample] = {}
+        self._known: dict[tuple[str, int], Identity] = {}
+        self._procs: dict[tuple[str, int], Proc] = {}
+        self._lost: dict[str, str] = {}
+        self._news = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def reached(self) -> bool:
+        return bool(self._samples)
+
+    async def __aenter__(self) -> Watched:
+        self._tasks = [asyncio.ensure_future(host.run()) for host in self.hosts.values()]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def launch(self) -> tuple[Launch, list[ProcessStacks]]:
+        """The chosen processes as members of one launch (with the other processes of the launches they belong to), and
+        an entry with the reason for each that cannot be asked."""
+        await self._until(lambda: all(n in self._samples or n in self._lost for n in self.hosts), CONNECT_S)
+        found = {(m.host, m.pid): (launch, m) for launch in self._discovery.launches() for m in launch.members}
+        members: dict[tuple[str, int], Member] = {}
+        failed: list[ProcessStacks] = []
+        for key in self.chosen:
+            identity = self._known.get(key)
+            if identity is None:
+                failed.append(ProcessStacks(key[0], key[1], None, "", error=self._why_not(key)))
+            elif key in found and found[key][1].start_ticks == identity.start_ticks:
+                members |= {(m.host, m.pid): m for m in found[key][0].members if (m.host, m.pid) in self._known}
+            else:
+                members[key] = Member(*key, identity.start_ticks, None, "process", identity.title)
+        return self._as_launch(list(members.values())), failed
+
+    def _as_launch(self, members: list[Member]) -> Launch:
+        launches = [launch for launch in self._discovery.launches() if {*launch.members} & {*members}]
+        hosts = tuple(dict.fromkeys(m.host for m in members))
+        if len(launches) == 1:
+            return replace(launches[0], members=tuple(members), hosts=hosts)
+        if len({m.rank for m in members if m.rank is not None}) < sum(m.rank is not None for m in members):
+            members = [replace(m, rank=None) for m in members]  # ranks of several launches are not each other's peers
+        return Launch("dump", "dump", hosts, members=tuple(members))
+
+    def _why_not(self, key: tuple[str, int]) -> str:
+        host, pid = key
+        if host in self._samples:
+            return f"there is no process {pid} on {host}."
+        return self._lost.get(host, f"{host} did not answer within {CONNECT_S:.0f} s.")
+
+    async def effects(self, members: Sequence[Member]) -> list[tuple[Member, str]]:
+        """What SIGABRT would do to each, in words, from its signal masks as they are now."""
+        keys = {(m.host, m.pid) for m in members}
+        for name, host in self.hosts.items():
+            procs = [[m.pid, m.start_ticks] for m in members if m.host == name]
+            with suppress(HostError):
+                await host.request("watch", procs=procs)
+        await self._until(lambda: keys <= self._procs.keys(), MASKS_S)
+        effects = [(m, self._procs.get((m.host, m.pid))) for m in members]
+        return [
+            (m, SENTENCES.get((sigabrt_effect(proc) if proc else None) or "", "has an effect that cannot be told"))
+            for m, proc in effects
+        ]
+
+    async def _until(self, true: Callable[[], bool], seconds: float) -> None:
+        """Wait for what the hosts' words make true, at most so long."""
+        deadline = time.monotonic() + seconds
+        while not true() and (left := deadline - time.monotonic()) > 0:
+            self._news.clear()
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), left)
+
+    # ------------------------------------------------------------------------------------------------ what hosts send
+
+    def on_state(self, host: str, state: HostState, reason: str) -> None:
+        if state in ("failed", "lost"):
+            self._lost[host] = reason
+        self._news.set()
+
+    def on_hello(self, host: str, hello: Hello) -> None:
+        pass
+
+    def on_sample(self, host: str, sample: Sample) -> None:
+        self._samples[host] = sample
+        self._known |= {(host, i.pid): i for i in sample.new}
+        for pid, _ in sample.gone:
+            self._known.pop((host, pid), None)
+        self._procs |= {(host, p.pid): p for p in sample.procs}
+        self._discovery.feed(sample)
+        self._news.set()
