@@ -99,6 +99,7 @@ class SshdFarm:
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd run by root insists on it
         self._folder = folder
+        self.user = getpass.getuser()
         self.config = folder / "ssh_config"
         self.known_hosts = folder / "known_hosts"
         self.key = folder / "id_ed25519"
@@ -140,7 +141,7 @@ class SshdFarm:
         jumps = f"  ProxyJump {jump}\n" if jump else ""
         with self.config.open("a") as config:
             config.write(
-                f"Host {name}\n{options}{jumps}  HostName 127.0.0.1\n  Port {port}\n  User {getpass.getuser()}\n"
+                f"Host {name}\n{options}{jumps}  HostName 127.0.0.1\n  Port {port}\n  User {self.user}\n"
                 f"  IdentityFile {key or self.key}\n  IdentitiesOnly yes\n"
                 f"  UserKnownHostsFile {self.known_hosts}\n  GlobalKnownHostsFile /dev/null\n"
             )
