@@ -136,7 +136,7 @@ def process(host: str, rank: int | None, pid: int, local: int, **more: object) -
 
 def shard(n: int, at: float, total: int = 64) -> LogLine:
     text = f"Loading safetensors checkpoint shards: {100 * n // total:3d}% Completed | {n}/{total} [01:{n % 60:02d}<00:00,  1.09s/it]"
-    return LogLine(text, t=at, redraw=True)
+    return LogLine(text, t=at, redraw=n < total)
 
 
 def sglang_log(last: int, until: float) -> tuple[LogLine, ...]:
@@ -520,7 +520,7 @@ def multi(t: float) -> Snapshot:
             tuple(
                 LogLine(
                     f"[rank{8 * i + r}]: [2026-09-21 14:15:0{r}] initialising torch.distributed with tcp://10.0.3.17:29500",
-                    t=t - 171 - r,
+                    t=t - 179 + r,
                 )
                 for r in range(8)
             ),

@@ -69,11 +69,11 @@ class GputopApp(App[None]):
         self.theme = name
         for builtin in BUILTIN_THEMES:
             self.unregister_theme(builtin)
-        self.palette = make_palette(self.theme_variables)
+        self.palette = make_palette(self.get_css_variables())
 
     def watch_theme(self) -> None:
         """Give every role its colour in the new theme and draw everything again."""
-        self.palette = make_palette(self.theme_variables)
+        self.palette = make_palette(self.get_css_variables())
         for screen in self.screen_stack if self.is_running else ():
             for widget in screen.query("Drawing"):
                 widget.refresh()

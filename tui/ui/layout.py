@@ -44,7 +44,7 @@ def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
     rects["verdict"] = Rect(0, y, width, band)
     y += band + air
     if needs.launch and height >= 14:
-        phases = 4 if width >= MEDIUM and height >= TALL else 2
+        phases = 4 if width >= MEDIUM and height >= TALL else 3 if width < NARROW and height >= TALL else 2
         rects["phases"] = Rect(0, y, width, phases)
         y += phases + air
     x, inner = (2, width - 4) if width >= NARROW else (1, width - 2)
@@ -66,11 +66,11 @@ def band_rows(width: int, height: int, needs: Needs) -> int:
     if not needs.launch:
         return 2 if width >= NARROW else 4
     if width < NARROW:
-        wanted = 12 if needs.alarm else 6
+        wanted = 16 if needs.alarm else 7
     elif height < TALL:
         wanted = 7 if needs.alarm else 4
     else:
-        wanted = 9 if needs.alarm else 4
+        wanted = 9 if needs.alarm else 5
     return max(2, min(wanted, (height - 2) // 2))
 
 

@@ -79,6 +79,18 @@ def cut(line: Line, width: int) -> Line:
     return [*result, (" " * left, "text")] if left > 0 else result
 
 
+def to_be_continued(line: Line, width: int) -> Line:
+    """The line with an ellipsis at its end, which takes the place of a word where there is no room."""
+    if not line:
+        return line
+    lead, (text, role) = line[:-1], line[-1]
+    room = width - width_of(lead)
+    text = text.rstrip().rstrip(ELLIPSIS)
+    if cell_len(text) + 2 > room:
+        text = fit(text + " " * room, room).rstrip(ELLIPSIS)
+    return [*lead, (text.rstrip(" ,;:") + " " + ELLIPSIS if cell_len(text) + 2 <= room else text + ELLIPSIS, role)]
+
+
 def right(line: Line, width: int) -> Line:
     """The line at the right edge of ``width`` cells."""
     gap = width - width_of(line)
@@ -242,11 +254,11 @@ def _level(value: float | None, top: float) -> int:
     return 1 + min(3, int(4 * max(0.0, value) / top))
 
 
-BLOCKS = " ▁▂▃▄▅▆▇█"
+BLOCKS = "▁▂▃▄▅▆▇"
 
 
 def block(value: float | None, top: float = 100.0) -> str:
-    """One cell for one value: ``▁`` is zero, ``█`` is full, a middle dot is unknown."""
+    """One cell for one value: ``▁`` is zero, ``▇`` is full, a dot is unknown; rows of them do not run together."""
     if value is None:
-        return "·"
-    return BLOCKS[1 + min(7, int(8 * max(0.0, value) / top))]
+        return "∙"
+    return BLOCKS[min(6, int(7 * max(0.0, value) / top))]

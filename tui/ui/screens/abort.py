@@ -39,7 +39,7 @@ def paint_abort(launch: LaunchView, width: int) -> list[Line]:
         what = sigabrt_words(process.sigabrt) if process.rank is not None else "is not sent the signal"
         role = "dim" if process.rank is None else "text" if process.sigabrt else "warn"
         rows += wrap_spans(
-            [(f"{name:<10} ", "strong"), (f"{place:<{18 if several else 8}} ", "dim")], what, role, width
+            [(f"{name:<12} ", "strong"), (f"{place:<{18 if several else 8}} ", "dim")], what, role, width
         )
     if not launch.processes:
         rows.append([("No process of this launch is known.", "warn")])
@@ -69,7 +69,7 @@ class AbortScreen(ModalScreen[bool]):
     def __init__(self, launch: LaunchView) -> None:
         super().__init__()
         self._pane = AbortPane(launch)
-        self._rows = len(launch.processes)
+        self._launch = launch
         self._deaf_until = time.monotonic() + DEAF_S
 
     def compose(self) -> ComposeResult:
@@ -83,7 +83,8 @@ class AbortScreen(ModalScreen[bool]):
     def on_resize(self, event: Resize | None = None) -> None:
         width, height = self.app.size
         self._pane.styles.width = min(88, width)
-        self._pane.styles.height = min(height, self._rows + (9 if width < 88 else 7))
+        rows = len(paint_abort(self._launch, min(88, width) - 4))
+        self._pane.styles.height = min(height, rows + 6)
         self.call_after_refresh(self.show, cast("GputopApp", self.app).view)
 
     def show(self, view: View) -> None:

@@ -81,7 +81,7 @@ class HelpScreen(ModalScreen[None]):
         width, height = self.app.size
         pane = self.query_one(HelpPane)
         pane.styles.width = min(84, width)
-        pane.styles.height = min(height, len(paint_help(min(84, width))) + 1)
+        pane.styles.height = min(height, len(paint_help(min(84, width) - 4)) + 3)
         self.call_after_refresh(self.show, cast("GputopApp", self.app).view)
 
     def show(self, view: View) -> None:

@@ -8,11 +8,11 @@ from textual.app import ComposeResult
 from textual.events import Resize, ScreenResume
 from textual.screen import Screen
 
-from tui.ui.layout import Needs, Rect, plan
+from tui.ui.layout import NARROW, Needs, Rect, plan
 from tui.ui.view import View
 from tui.ui.widgets.evidence import EvidencePane
 from tui.ui.widgets.footer import FooterLine
-from tui.ui.widgets.gpus import GpuPane
+from tui.ui.widgets.gpus import GpuPane, paint_gpus
 from tui.ui.widgets.header import HeaderLine
 from tui.ui.widgets.log import LogPane
 from tui.ui.widgets.pane import Drawing, Pane
@@ -86,18 +86,14 @@ class MainScreen(Screen[None]):
         put(self.prompt, rects["footer"])
 
     def _needs(self, view: View) -> Needs:
-        hosts = view.hosts
-        many = len(hosts) > 1
-        gpu_rows = 2 + sum(
-            max(1, len(host.sample.gpus or ()) if host.sample else 1) + (host.state != "live") + many for host in hosts
-        )
+        width = self.app.size.width
+        inner = width - 4 if width >= NARROW else width - 2
+        at_most, compact = (sum(map(len, paint_gpus(view, inner, room))) for room in (1000, 0))
         return Needs(
             launch=view.launch is not None,
             alarm=view.launch is not None and view.launch.verdict.id not in CALM,
-            gpu_rows=gpu_rows,
-            gpu_rows_compact=1 + sum(1 + (self.app.size.width < 100) + (h.state != "live") for h in hosts)
-            if many
-            else gpu_rows - 1,
+            gpu_rows=1 + at_most,
+            gpu_rows_compact=1 + compact + view.many_hosts,
             process_rows=2 + max(1, len(view.processes)),
             full=self.full,
         )

@@ -7,9 +7,9 @@ from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, fit, fit_columns, row, spread, wrap, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane
-from tui.ui.words import spaced
+from tui.ui.words import spaced, verdict_role
 
-OUTCOMES = {"fits": ("fits", "good"), "refutes": ("refutes it", "bad"), "unknown": ("not known", "dim")}
+OUTCOMES = {"fits": ("fits", "info"), "refutes": ("refutes", "bad"), "unknown": ("unknown", "dim")}
 WIDE = 70
 
 
@@ -38,7 +38,7 @@ def _explanation(explanation: Explanation, verdict: Verdict, width: int, full: b
     else:
         shown = [p for p in explanation.predictions if full or p.outcome != "unknown"]
         role = "strong" if chosen else "text"
-        mark = ("✓ ", "good") if chosen else ("? ", "warn")
+        mark = ("▸ ", verdict_role(verdict.id)) if chosen else ("? ", "dim")
         head = spread([mark, (fit(title, width - 11), role)], [(kind, "dim")], width)
     if not full:
         shown = shown[:2] if explanation.alive else shown[:1]
@@ -46,10 +46,10 @@ def _explanation(explanation: Explanation, verdict: Verdict, width: int, full: b
 
 
 COLUMNS = (
-    Column("signal", "signal", 14, flex=1, most=24),
+    Column("signal", "signal", 12),
     Column("expects", "expects", 16, flex=3, most=60),
     Column("seen", "seen", 16, flex=3, most=60),
-    Column("outcome", "", 10),
+    Column("outcome", "", 7),
 )
 
 
@@ -95,4 +95,7 @@ class EvidencePane(Pane):
         out = sum(not e.alive for e in verdict.explanations)
         if verdict.explanations:
             title.append((f"  {out} of {fmt.plural(len(verdict.explanations), 'explanation')} refuted", "dim"))
-        return Painting(paint_evidence(verdict, width, self.full), title=title)
+        body = paint_evidence(verdict, width, full=True)
+        if not self.full and len(body) > height - 1:
+            body = paint_evidence(verdict, width, full=False)
+        return Painting(body, title=title)

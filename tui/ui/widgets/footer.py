@@ -26,18 +26,18 @@ HINTS = (
 SHOWN_ORDER = ("d", "v", "A", "e", "l", "p", "g", "/", "space", "tab", "t", "?", "q")
 
 
-def paint_footer(width: int, note: str) -> Line:
+WITHOUT_LAUNCH = frozenset("gt?q")
+
+
+def paint_footer(width: int, note: str, launch: bool = True) -> Line:
     """The hints that fit, in their fixed order; the note takes up to half of the line where there is one."""
-    room = width - 2
     right: Line = [(note, "info"), (" ", "text")] if note else []
-    if note:
-        room -= min(width_of(right) + 2, max(width // 2, width - 40))
+    room = width - 1 - (min(width_of(right), max(width // 2, width - 60)) if note else 0)
     kept: list[tuple[str, str]] = []
-    for hint in HINTS:
-        if sum(len(k) + len(w) + 3 for k, w in [*kept, hint]) <= room + 2:
-            kept.append(hint)
-        else:
+    for hint in (h for h in HINTS if launch or h[0] in WITHOUT_LAUNCH):
+        if sum(len(key) + len(words) + 3 for key, words in [*kept, hint]) > room:
             break
+        kept.append(hint)
     kept.sort(key=lambda hint: SHOWN_ORDER.index(hint[0]))
     line: Line = [(" ", "text")]
     for key, words in kept:
@@ -48,4 +48,4 @@ def paint_footer(width: int, note: str) -> Line:
 
 class FooterLine(Drawing):
     def show(self, view: View) -> None:
-        self.set_rows([paint_footer(self.size.width, view.snapshot.note)])
+        self.set_rows([paint_footer(self.size.width, view.snapshot.note, view.launch is not None)])

@@ -3,44 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from tui.model import Gpu, HostView, Trend
 from tui.ui import format as fmt
-from tui.ui.lines import Column, Line, bar, block, fit_columns, plain, row, spark, spread, titles, wrap_spans
+from tui.ui.lines import Column, Line, bar, block, cut, fit_columns, plain, row, spark, spread, titles, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane
 
 COLUMNS = (
     Column("gpu", "GPU", 3, "right"),
-    Column("rank", "rank", 5, "right", drop=2),
-    Column("util", "util", 10, flex=2, most=20),
+    Column("rank", "rank", 4, "right", drop=2),
+    Column("util", "util", 6, flex=2, most=20),
     Column("util_pct", "", 4, "right"),
-    Column("history", "last minute", 8, flex=3, most=30, drop=6),
-    Column("power", "power W", 7, "right"),
+    Column("history", "history", 8, flex=3, most=30, drop=6),
+    Column("power", "power W", 8, "right"),
     Column("mem", "memory", 6, flex=1, most=16, drop=4),
-    Column("mem_gib", "GiB", 9, "right", drop=1),
-    Column("temp", "°C", 3, "right", drop=5),
+    Column("mem_gib", "GiB", 10, "right", drop=1),
+    Column("temp", "°C", 4, "right", drop=5),
     Column("sm", "SM MHz", 6, "right", drop=8),
     Column("nvlink", "NVLink", 6, "right", drop=9),
     Column("pcie", "PCIe rx/tx", 11, "right", drop=10),
     Column("name", "model", 5, drop=11, flex=1, most=24),
 )
+HOST_COLUMNS = (
+    Column("host", "host", 8, flex=2, most=24),
+    Column("ranks", "ranks", 6, drop=5, flex=1, most=12),
+    Column("util", "util", 8, flex=2, most=16),
+    Column("util_pct", "", 4, "right"),
+    Column("power", "power", 8, drop=4, flex=2, most=16),
+    Column("power_w", "W each", 6, "right"),
+    Column("mem", "memory", 8, drop=6, flex=2, most=16),
+    Column("mem_gib", "GiB", 9, "right", drop=1),
+    Column("temp", "°C", 3, "right", drop=3),
+    Column("mark", "", 11, drop=7),
+)
+Fitted: TypeAlias = Sequence[tuple[Column, int]]
 STALE = {"stale", "lost", "failed"}
 
 
 def paint_gpus(view: View, width: int, room: int) -> tuple[list[Line], list[Line]]:
-    """The column titles and the rows. ``room`` is the height for both."""
-    fitted = fit_columns(COLUMNS, width)
-    head = [titles(fitted)] if width >= 60 and any(_gpus(h) for h in view.hosts) else []
-    compact = view.many_hosts and sum(2 + len(_gpus(h)) for h in view.hosts) > room - len(head)
-    body: list[Line] = []
-    if compact:
-        for host in view.hosts:
-            body += _host_row(host, width)
-        return [], body
-    for host in view.hosts:
-        body += _host_rows(view, host, fitted, width)
-    return head, body
+    """The column titles and the rows, a row per GPU where ``room`` rows hold them all, else a row per host."""
+    if view.many_hosts and sum(1 + (h.state != "live") + len(_gpus(h)) for h in view.hosts) > room:
+        fitted = fit_columns(HOST_COLUMNS, width)
+        head = [titles(fitted)]
+        body = [line for host in view.hosts for line in _host_summary(view, host, fitted, width)]
+    else:
+        fitted = fit_columns(COLUMNS, width)
+        gpus = sum(len(_gpus(h)) for h in view.hosts)
+        head = [titles(fitted)] if gpus and gpus < room - len(view.hosts) * view.many_hosts else []
+        body = [line for host in view.hosts for line in _host_rows(view, host, fitted, width, units=not head)]
+    return (head if len(head) + len(body) <= room else []), body
 
 
 def _gpus(host: HostView) -> Sequence[Gpu]:
@@ -57,18 +70,19 @@ def state_line(host: HostView) -> Line:
     return [(text, "info" if host.state == "connecting" else role), (f": {host.reason}" if host.reason else "", "dim")]
 
 
-def _host_rows(view: View, host: HostView, fitted: Sequence[tuple[Column, int]], width: int) -> list[Line]:
+def _host_rows(view: View, host: HostView, fitted: Fitted, width: int, *, units: bool) -> list[Line]:
+    """A host's name where there are several, what is wrong with it, and its GPUs."""
     rows: list[Line] = []
     if view.many_hosts:
         note: Line = [(" SIMULATED ", "badge-sim")] if host.simulated else []
         rows.append(spread([(host.name, "strong")], note, width))
-    if host.state != "live":
-        state = state_line(host)
-        rows += wrap_spans([(" " * (3 if view.many_hosts else 0), "text")], plain(state), state[0][1], width)
+        if host.state != "live":
+            state = state_line(host)
+            rows += wrap_spans([("   ", "text")], plain(state), state[0][1], width)
     gpus = _gpus(host)
     if not gpus and host.state == "live":
         rows += wrap_spans([], no_gpu_words(host), "dim", width)
-    rows += [_gpu_row(view, host, gpu, fitted) for gpu in gpus]
+    rows += [_gpu_row(view, host, gpu, fitted, units) for gpu in gpus]
     return rows
 
 
@@ -81,7 +95,7 @@ def no_gpu_words(host: HostView) -> str:
     return "No GPU on this host; processes and logs are watched all the same."
 
 
-def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Sequence[tuple[Column, int]]) -> Line:
+def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Fitted, units: bool) -> Line:
     widths = {column.key: width for column, width in fitted}
     stale = host.state in STALE
     text, dim = ("faint", "faint") if stale else ("text", "dim")
@@ -89,8 +103,8 @@ def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Sequence[tuple[Column
     odd = any((p.host, p.pid) in view.odd for p in view.processes if gpu.uuid in p.gpus and p.host == host.name)
     rank_role = "odd" if odd and not stale else dim
     cells: dict[str, Line] = {
-        "gpu": [(str(gpu.index), text)],
-        "rank": [("◂" if odd and "rank" not in widths else "", rank_role), (_rank_text(ranks), rank_role)],
+        "gpu": [(str(gpu.index), rank_role if odd and "rank" not in widths else text)],
+        "rank": [(("r" if units and ranks else "") + fmt.ranks(ranks), rank_role)],
     }
     if gpu.error is not None:
         cells["util"] = [(gpu.error, "bad")]
@@ -100,10 +114,10 @@ def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Sequence[tuple[Column
         "util": bar(_share(gpu.util_pct, 100), widths["util"], text if stale else "bar"),
         "util_pct": [(fmt.percent(gpu.util_pct), text)],
         "history": [(spark(trend.util_pct, widths.get("history", 0)), text if stale else "history")],
-        "power": [(fmt.number(gpu.power_w), text), (_of(gpu.power_limit_w), dim)],
+        "power": [(fmt.number(gpu.power_w), text), (_of(gpu.power_limit_w) + ("W" if units else ""), dim)],
         "mem": bar(_share(gpu.mem_used_mib, gpu.mem_total_mib), widths.get("mem", 0), text if stale else "bar-mem"),
-        "mem_gib": [(fmt.gib(gpu.mem_used_mib), text), (f"/{fmt.gib(gpu.mem_total_mib)}", dim)],
-        "temp": [(fmt.number(gpu.temp_c), dim)],
+        "mem_gib": [(fmt.gib(gpu.mem_used_mib), text), (_total_text(gpu.mem_total_mib) + ("G" if units else ""), dim)],
+        "temp": [(fmt.number(gpu.temp_c) + ("°" if units else ""), dim)],
         "sm": [(fmt.number(gpu.sm_clock_mhz), dim)],
         "nvlink": [(fmt.rate(gpu.nvlink_mib_s), dim)],
         "pcie": [(f"{fmt.rate(gpu.pcie_rx_mib_s)}/{fmt.rate(gpu.pcie_tx_mib_s)}", dim)],
@@ -121,7 +135,7 @@ def _name_cell(gpu: Gpu, role: str) -> Line:
     return [(gpu.name.removeprefix("NVIDIA "), role)]
 
 
-def _error_row(fitted: Sequence[tuple[Column, int]], cells: dict[str, Line]) -> Line:
+def _error_row(fitted: Fitted, cells: dict[str, Line]) -> Line:
     """A GPU that could not be read: its index, its rank and the reason over the rest of the row."""
     lead = [(c, w) for c, w in fitted if c.key in ("gpu", "rank")]
     return [*row(lead, cells), ("  ", "text"), *cells["util"]]
@@ -131,41 +145,50 @@ def _of(limit: float | None) -> str:
     return "" if limit is None else f"/{limit:.0f}"
 
 
-def _rank_text(ranks: Sequence[int]) -> str:
-    return fmt.ranks(list(ranks)) if ranks else ""
+def _total_text(total_mib: float | None) -> str:
+    return f"/{fmt.gib(total_mib)}" if total_mib else ""
 
 
 def _share(value: float | None, whole: float | None) -> float | None:
     return None if value is None or not whole else value / whole
 
 
-def _host_row(host: HostView, width: int) -> list[Line]:
-    """A whole host in one row, or two where it is narrow or has something to say: a block per GPU, then sums."""
+def _host_summary(view: View, host: HostView, fitted: Fitted, width: int) -> list[Line]:
+    """A whole host in one row, a block per GPU, and a second row where it has something to say."""
     gpus = _gpus(host)
-    role = "faint" if host.state in STALE else "text"
-    blocks = "".join(block(g.util_pct) for g in gpus)
-    util = _mean([g.util_pct for g in gpus])
-    power = _mean([g.power_w for g in gpus])
-    used = _total([g.mem_used_mib for g in gpus])
-    total = _total([g.mem_total_mib for g in gpus])
-    numbers = f"{fmt.percent(util)} · {fmt.watts(power)} each"
-    memory = f" · {fmt.memory(used, total)}"
-    name: Line = [(host.name, "strong")]
-    mark: Line = [(" SIMULATED ", "badge-sim")] if host.simulated else []
-    reading: Line = [(blocks, "bar" if role == "text" else role), ("  ", "text"), (numbers, role), (memory, "dim")]
-    rows: list[Line] = []
-    if not gpus and host.state == "live":
-        return [*[spread(name, mark, width)], *wrap_spans([("  ", "text")], no_gpu_words(host), "dim", width)]
-    if gpus and width >= 90:
-        rows.append(spread([*name, (" " * max(1, 18 - len(host.name)), "text"), *reading], mark, width))
-    else:
-        rows.append(spread(name, mark, width))
-        if gpus:
-            rows.append([("  ", "text"), *reading])
+    wide = {column.key: cells for column, cells in fitted}
+    stale = host.state in STALE
+    text, dim, fill = ("faint", "faint", "faint") if stale else ("text", "dim", "bar")
+    ranks = [r for g in gpus for r in view.ranks_of_gpu.get((host.name, g.uuid), [])]
+    used, total = _total([g.mem_used_mib for g in gpus]), _total([g.mem_total_mib for g in gpus])
+    limit = max((g.power_limit_w or 0 for g in gpus), default=0)
+    hottest = max((g.temp_c for g in gpus if g.temp_c is not None), default=None)
+    cells: dict[str, Line] = {"host": [(host.name, "strong")]}
+    if host.simulated:
+        cells["mark"] = [(" SIMULATED ", "badge-sim")]
+    if gpus:
+        cells |= {
+            "ranks": [(fmt.ranks(ranks), dim)],
+            "util": [(_blocks([g.util_pct for g in gpus], wide["util"], 100), fill)],
+            "util_pct": [(fmt.percent(_mean([g.util_pct for g in gpus])), text)],
+            "power": [(_blocks([g.power_w for g in gpus], wide.get("power", 0), limit), fill)],
+            "power_w": [(fmt.number(_mean([g.power_w for g in gpus])), text)],
+            "mem": bar(_share(used, total), wide.get("mem", 0), text if stale else "bar-mem"),
+            "mem_gib": [(fmt.gib(used), text), (_total_text(total), dim)],
+            "temp": [(fmt.number(hottest), dim)],
+        }
+    rows = [row(fitted, cells)]
     if host.state != "live":
         state = state_line(host)
-        rows += wrap_spans([("  ", "text")], plain(state), state[0][1], width)
+        rows.append(cut([("  ", "text"), *state], width))
+    elif not gpus:
+        rows += wrap_spans([("  ", "text")], no_gpu_words(host), "dim", width)
     return rows
+
+
+def _blocks(values: Sequence[float | None], width: int, top: float) -> str:
+    """A block per value, set apart by blanks where they fit."""
+    return (" " if 2 * len(values) - 1 <= width else "").join(block(v, top or 1.0) for v in values)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -192,6 +215,10 @@ class GpuPane(Pane):
             title.append((f"  {fmt.plural(len(hosts), 'host')}, {live} live", "dim"))
         else:
             title.append((f"  {hosts[0].name}", "dim"))
+            if hosts[0].state != "live":
+                title += [("  ", "text"), state_line(hosts[0])[0]]
             note = [(" SIMULATED ", "badge-sim")] if hosts[0].simulated else []
         head, body = paint_gpus(view, width, height - 1)
+        if not head and view.many_hosts and view.hosts[0].simulated:
+            note = [(" SIMULATED ", "badge-sim")]
         return Painting(body, title=title, note=note, head=head)

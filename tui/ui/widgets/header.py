@@ -26,10 +26,8 @@ def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str
     line: Line = [(" ", "text")]
     for number, launch in enumerate(view.snapshot.launches, 1):
         chosen = view.launch is not None and launch.launch.id == view.launch.launch.id
-        if width < 60 and not chosen:
-            continue
         start = width_of(line)
-        line += [*_launch(number, launch, chosen, width), ("   ", "text")]
+        line += [*_launch(number, launch, chosen, width - 14 - 6 * len(view.snapshot.launches)), ("   ", "text")]
         spots.append((start, width_of(line) - 3, f"launch:{launch.launch.id}"))
     if not view.snapshot.launches:
         line += [("gputop-hang", "strong"), ("   ", "text")]
@@ -48,16 +46,14 @@ def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str
     return spread(line, time, width), spots
 
 
-def _launch(number: int, launch: LaunchView, chosen: bool, width: int) -> Line:
+def _launch(number: int, launch: LaunchView, chosen: bool, room: int) -> Line:
+    """Number, glyph and name; where room is short only the chosen launch keeps its name."""
     verdict = launch.verdict.id
-    name = fit(launch.launch.name, 40 if width >= 100 else 18)
-    return [
-        (str(number), "key" if chosen else "dim"),
-        (" ", "text"),
-        (verdict_glyph(verdict), verdict_role(verdict)),
-        (" ", "text"),
-        (name, "strong" if chosen else "dim"),
-    ]
+    line: Line = [(str(number), "key" if chosen else "dim"), (" ", "text")]
+    line.append((verdict_glyph(verdict), verdict_role(verdict)))
+    if chosen or room >= 86:
+        line += [(" ", "text"), (fit(launch.launch.name, min(40, room)), "strong" if chosen else "dim")]
+    return line
 
 
 def _host(host: HostView, chosen: bool) -> Line:

@@ -27,7 +27,7 @@ def paint_log(view: View, log: LogView, width: int, full: bool, query: str) -> t
     before: LogLine | None = None
     if log.skipped_bytes:
         rows.append([(f"… {fmt.size(log.skipped_bytes)} were skipped: the log grows too fast to show it all", "warn")])
-    for line in log.tail:
+    for line in shown_lines(log.tail):
         stamp = _stamp(view, before, line) if margin else ("", "dim")
         parts = wrap(line.text, width - margin)
         if not full and len(parts) > ROWS_PER_LINE:
@@ -40,6 +40,11 @@ def paint_log(view: View, log: LogView, width: int, full: bool, query: str) -> t
             rows.append([(lead[0].ljust(margin), lead[1]), *found])
         before = line
     return rows, hits
+
+
+def shown_lines(tail: tuple[LogLine, ...]) -> list[LogLine]:
+    """Without the redraws that a later text on the same line replaced, as a terminal would show it."""
+    return [line for line, later in zip(tail, (*tail[1:], None), strict=True) if later is None or not line.redraw]
 
 
 def _stamp(view: View, before: LogLine | None, line: LogLine) -> tuple[str, str]:
@@ -86,7 +91,7 @@ class LogPane(Pane):
             return Painting([[(line, "dim")] for line in wrap(words, width)], title=title)
         note = self._note(log)
         place = f"{log.host}:{log.path}" if view.launch and len(view.launch.launch.hosts) > 1 else log.path
-        title += [("  ", "dim"), (fit_left(place, max(8, width - 12 - sum(len(t) for t, _ in note))), "dim")]
+        title += [("  ", "dim"), (fit_left(place, max(8, width - 26 - sum(len(t) for t, _ in note))), "dim")]
         if log.error is not None:
             return Painting([[(line, "bad")] for line in wrap(log.error, width)], title=title, note=note)
         rows, self._hits = paint_log(view, log, width, self.full, self.query_text)

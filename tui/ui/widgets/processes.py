@@ -29,20 +29,22 @@ def sort_key(process: ProcView) -> tuple[bool, int, str, int]:
     return process.rank is None, process.rank or 0, process.host, process.pid
 
 
-def paint_processes(view: View, width: int) -> tuple[list[Line], list[Line]]:
-    """The column titles and one row per process."""
+def paint_processes(view: View, width: int, room: int) -> tuple[list[Line], list[Line]]:
+    """The column titles and one row per process, in the order of ranks; the odd ones first where not all are seen."""
     hosts = {p.host for p in view.processes}
     fitted = fit_columns([c for c in COLUMNS if c.key != "host" or len(hosts) > 1], width)
-    rows = [row(fitted, _cells(view, p)) for p in sorted(view.processes, key=sort_key)]
-    return [titles(fitted)], rows
+    ordered = sorted(view.processes, key=sort_key)
+    if len(ordered) > room - 1:
+        ordered.sort(key=lambda p: (p.host, p.pid) not in view.odd)
+    return [titles(fitted)], [row(fitted, _cells(view, p)) for p in ordered]
 
 
 def _cells(view: View, p: ProcView) -> dict[str, Line]:
     odd = (p.host, p.pid) in view.odd
-    text, dim = ("odd", "odd") if odd else ("text", "dim")
+    text, dim = ("bad", "bad") if odd else ("text", "dim")
     state = "bad" if p.state in "ZDTtX" else text
     return {
-        "rank": [("" if p.rank is None else str(p.rank), text)],
+        "rank": [("" if p.rank is None else str(p.rank), "odd" if odd else text)],
         "host": [(p.host, dim)],
         "pid": [(str(p.pid), dim)],
         "role": [(p.role, dim)],
@@ -71,7 +73,7 @@ class ProcessPane(Pane):
         alive, expected = view.launch.verdict.alive, view.launch.verdict.expected
         if alive is not None and expected is not None:
             title.append((f"  {alive} of {expected} alive", "dim" if alive >= expected else "bad"))
-        head, body = paint_processes(view, width)
+        head, body = paint_processes(view, width, height - 1)
         if not body:
             return Painting(wrap_spans([], "No process of this launch is seen here.", "dim", width), title=title)
         return Painting(body, title=title, head=head)

@@ -8,7 +8,7 @@ from textual.color import Color
 
 from tui.model import Odd, Verdict
 from tui.ui import format as fmt
-from tui.ui.lines import Line, cut, spread, width_of, wrap_spans
+from tui.ui.lines import Line, cut, spread, to_be_continued, width_of, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.gpus import STALE, state_line
 from tui.ui.widgets.pane import Drawing
@@ -43,7 +43,7 @@ def paint_verdict(view: View, width: int, height: int) -> list[Line]:
         line = [*timers[0], ("   ", "text"), *timers[1]]
         rows = [line] if width_of(line) <= width else timers
         sections.insert(1, Section(0, rows, least=len(rows)))
-    rows = choose(sections, height)
+    rows = choose(sections, height, room)
     if not beside:
         return rows
     rows += [[] for _ in range(max(0, 2 - len(rows)))]
@@ -59,11 +59,10 @@ def paint_timers(view: View) -> list[Line]:
     verdict = view.launch.verdict
     role = verdict_role(verdict.id) if verdict.id in ALARMS else "strong"
     rows: list[Line] = []
+    held: Line = [] if view.live else [(" frozen", "info") if view.frozen else (" held", "warn")]
     for label, value in (("log silent", verdict.silent_s), ("nothing moved", verdict.still_s)):
         text = fmt.duration(None if value is None else value + view.carried_s)
-        rows.append([(f"{label:<14}", "dim"), (f"{text:>7}", role)])
-    if not view.live:
-        rows[0].append((" frozen" if view.frozen else " then", "info" if view.frozen else "warn"))
+        rows.append([(f"{label:<14}", "dim"), (f"{text:>7}", role), *held])
     return rows
 
 
@@ -85,22 +84,24 @@ def _names(view: View) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def choose(sections: list[Section], height: int) -> list[Line]:
-    """As many rows as fit: first the least of every section in its order, then the rest in reading order."""
+def choose(sections: list[Section], height: int, width: int) -> list[Line]:
+    """The rows that fit, in reading order: the least of every section by its order, then the rest by its order."""
     given = [0] * len(sections)
     left = height
-    for index in sorted(range(len(sections)), key=lambda i: sections[i].order):
+    by_order = sorted(range(len(sections)), key=lambda i: sections[i].order)
+    for index in by_order:
         given[index] = min(sections[index].least, len(sections[index].rows), left)
         left -= given[index]
-    for index, section in enumerate(sections):
-        extra = min(left, len(section.rows) - given[index])
-        given[index] += extra
-        left -= extra
+    for index in by_order:
+        more = len(sections[index].rows) - given[index]
+        if given[index] or more <= left:
+            given[index] += min(more, left)
+            left -= min(more, left)
     rows: list[Line] = []
     for section, n in zip(sections, given, strict=True):
         rows += section.rows[:n]
         if 0 < n < len(section.rows):
-            rows[-1] = [*rows[-1], (" …", "dim")]
+            rows[-1] = to_be_continued(rows[-1], width)
     return rows
 
 
@@ -108,12 +109,12 @@ def _sections(view: View, verdict: Verdict, width: int) -> list[Section]:
     reasons = [_labelled("why" if i == 0 else "", reason, "text", width) for i, reason in enumerate(verdict.reasons)]
     odds = [_labelled("odd" if i == 0 else "", odd_words(odd), "odd", width) for i, odd in enumerate(verdict.odd)]
     sections = [
-        Section(0, _headline(verdict, width), least=2),
-        Section(3, [_standing(view, verdict)]),
+        Section(0, _headline(verdict, width), least=3),
+        Section(3, [_standing(view, verdict, width)]),
         *(Section(1, rows) for rows in _host_troubles(view, width)),
         *([Section(2, wrap_spans([], verdict.taken_back, "info", width))] if verdict.taken_back else []),
-        *(Section(2 if i == 0 else 6 + i, rows, least=len(rows)) for i, rows in enumerate(reasons)),
-        *(Section(4 if i == 0 else 8, rows) for i, rows in enumerate(odds)),
+        *(Section(2 if i == 0 else 6 + i, rows, least=int(i == 0)) for i, rows in enumerate(reasons)),
+        *(Section(4 if i == 0 else 8 + i, rows, least=int(i == 0)) for i, rows in enumerate(odds)),
     ]
     if verdict.remedy:
         sections.append(Section(5, _labelled("do", verdict.remedy, "text", width)))
@@ -122,8 +123,8 @@ def _sections(view: View, verdict: Verdict, width: int) -> list[Section]:
     for i, deadline in enumerate(verdict.deadlines):
         left = fmt.duration(deadline.in_s - view.carried_s)
         kind = " (default)" if deadline.default else ""
-        rows = _labelled("ends" if i == 0 else "", f"{deadline.what} in {left}{kind}", "dim", width)
-        sections.append(Section(5 if i == 0 else 9, rows))
+        rows = _labelled("ends" if i == 0 else "", f"in {left}: {deadline.what}{kind}", "dim", width)
+        sections.append(Section(5 if i == 0 else 9 + i, rows, least=int(i == 0)))
     return sections
 
 
@@ -138,16 +139,15 @@ def _headline(verdict: Verdict, width: int) -> list[Line]:
     return [lead, *wrap_spans([], words, "strong", width)]
 
 
-def _standing(view: View, verdict: Verdict) -> Line:
-    parts = [f"for {fmt.duration(view.now - verdict.since)}"]
+def _standing(view: View, verdict: Verdict, width: int) -> Line:
+    since = f"since {fmt.clock(view.wall_of(verdict.since))}, " if width >= 60 else "for "
+    parts = [since + fmt.duration(view.now - verdict.since)]
     if verdict.cause:
         parts.insert(0, f"{verdict.strength} evidence")
     if verdict.alive is not None and verdict.expected is not None:
         parts.append(f"{verdict.alive} of {verdict.expected} alive")
     if view.launch is not None and view.launch.launch.attempt > 1:
         parts.append(f"attempt {view.launch.launch.attempt}")
-    since = view.wall_of(verdict.since)
-    parts[-1 if not verdict.cause else 1] += f" since {fmt.clock(since)}" if len(parts) == 1 else ""
     return [(" · ".join(parts), "dim")]
 
 
