@@ -17,8 +17,8 @@ from tui.stacks.frames import bare, is_program
 
 Owner = TypeVar("Owner", bound=Hashable)
 
-_NEAR = 1 << 36
-"""Thread ids of one process lie within its mmap area; 64 GiB is far below the 2^40 range of its random base."""
+_NEAR = 1 << 33
+"""Thread ids of one process: its stacks lie within some GiB of its libraries, whose place is random over 2^40 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,53 +30,49 @@ class Attributed(Generic[Owner]):
 
 
 def attribute(dumps: Sequence[FaultDump], known: Mapping[Owner, Sequence[ThreadStack]]) -> Attributed[Owner]:
-    """Give every dump, or every block of dumps that are mixed, to the process in ``known`` (stacks taken before).
+    """Give every block of every dump to its process in ``known`` (stacks taken before).
 
-    A thread that began after those were taken goes with the nearest id; threads get the names and ids known of them.
+    A thread that began after those were taken goes with the rest of its dump, or in a mix with the nearest id. Threads
+    get the names and kernel ids known of them.
     """
     ids = {t.thread_id: owner for owner, threads in known.items() for t in threads if t.thread_id is not None}
     owned: dict[Owner, FaultDump] = {}
-    strays: list[FaultDump] = []
-    for dump in dumps:
-        homes = {ids[t.thread_id] for t in dump.threads if t.thread_id in ids}
-        if len(homes) == 1 and not dump.mixed:
-            owned[homes.pop()] = dump
-        elif left := _share(dump, ids, owned):
-            strays.append(replace(dump, threads=tuple(left)))
-    written = {_key(f) for d in dumps for t in d.threads for f in t.frames}
+    strays = [replace(dump, threads=tuple(left)) for dump in dumps if (left := _share(dump, ids, owned))]
+    written = {_key(f) for d in dumps for t in d.threads for f in t.frames} | {_key(f) for d in dumps for f in d.loose}
     return Attributed({o: _named(d, known[o], written) for o, d in owned.items()}, tuple(strays))
 
 
 def apart(dumps: Sequence[FaultDump]) -> list[FaultDump]:
-    """Take mixed dumps apart where nothing is known beforehand: as many processes as first lines, cut at the widest
-    gaps between their thread ids. Where that does not come out even, they are left as they are."""
-    mixed = [d for d in dumps if d.mixed]
-    ids = sorted({t.thread_id for d in mixed for t in d.threads if t.thread_id is not None})
-    wanted = sum(1 for d in mixed if d.reason)
-    gaps = sorted(range(1, len(ids)), key=lambda i: ids[i] - ids[i - 1])[-(wanted - 1) :] if wanted > 1 else []
-    if len(gaps) != wanted - 1 or any(ids[i] - ids[i - 1] < _NEAR >> 4 for i in gaps):
+    """Take mixed dumps apart where nothing is known beforehand: into as many as there are main threads, cut at the
+    widest gaps between thread ids. Where that does not come out even, they are left as they are."""
+    threads = sorted((t for d in dumps for t in d.threads), key=lambda t: t.thread_id or 0)
+    ids = [t.thread_id or 0 for t in threads]
+    cuts = sum(is_program(t.frames) for t in threads) - 1
+    if not any(d.mixed for d in dumps) or cuts < 1 or not all(ids):
         return list(dumps)
+    gaps = sorted(range(1, len(ids)), key=lambda i: ids[i] - ids[i - 1])[-cuts:]
     bounds = [0, *sorted(gaps), len(ids)]
-    groups = {n: ids[a:b] for n, (a, b) in enumerate(pairwise(bounds))}
-    known = {n: [ThreadStack(None, "", (), thread_id=i) for i in group] for n, group in groups.items()}
-    result = attribute(mixed, known)
-    programs = [sum(is_program(t.frames) for t in d.threads) for d in result.owned.values()]
-    if result.strays or len(result.owned) != wanted or any(n != 1 for n in programs):
-        return list(dumps)
-    return [*(d for d in dumps if not d.mixed), *result.owned.values()]
+    groups = {
+        n: [ThreadStack(None, "", (), thread_id=i) for i in ids[a:b]] for n, (a, b) in enumerate(pairwise(bounds))
+    }
+    owned = attribute(dumps, groups).owned.values()
+    even = all(sum(is_program(t.frames) for t in d.threads) == 1 for d in owned)
+    return list(owned) if even else list(dumps)
 
 
 def _share(dump: FaultDump, ids: Mapping[int, Owner], owned: dict[Owner, FaultDump]) -> list[ThreadStack]:
-    """Deal a mixed dump's blocks out to their processes; those that fit none are handed back."""
+    """Deal a dump's blocks out to their processes; those that fit none are handed back."""
+    homes = {ids[i] for t in dump.threads if (i := t.thread_id) is not None and i in ids}
+    alone = next(iter(homes)) if len(homes) == 1 and not dump.mixed else None
     left: list[ThreadStack] = []
     for thread in dump.threads:
-        owner = _nearest(thread.thread_id, ids)
+        owner = alone if alone is not None else _nearest(thread.thread_id, ids if dump.mixed or homes else {})
         if owner is None:
             left.append(thread)
             continue
         so_far = owned.get(owner)
         if so_far is None or any(t.thread_id == thread.thread_id for t in so_far.threads):
-            so_far = replace(dump, threads=(), rank=None)  # a thread that comes again begins a newer dump
+            so_far = replace(dump, threads=())  # a thread that comes again begins a newer dump
         owned[owner] = replace(so_far, threads=(*so_far.threads, thread), torn=so_far.torn or dump.torn)
     return left
 
@@ -103,7 +99,7 @@ def _named(dump: FaultDump, known: Sequence[ThreadStack], written: set[tuple[str
     for thread in dump.threads:
         old = before.get(thread.thread_id)
         if old is None:
-            main = is_program(thread.frames) if dump.mixed else thread.main
+            main = is_program(thread.frames) or (thread.main and not dump.mixed)
             threads.append(replace(thread, main=main and not any(t.main for t in known)))
             continue
         keep = dump.torn and all(_key(f) in written for f in old.frames)

@@ -24,8 +24,8 @@ class FaultDump:
 
     ``cut`` says that only the newest 100 threads were written and the main thread is missing. ``mixed`` says that
     blocks of several processes are interleaved here, ``torn`` that even their lines are, so that a frame may be
-    another's. ``rank`` is set where the lines carry a prefix that names it (``[default5]:`` of torchrun,
-    ``[1,5]<stderr>:`` of mpirun, ``5:`` of srun).
+    another's; ``loose`` are then frames that no thread's header wanted. ``rank`` is set where the lines carry a prefix
+    that names it (``[default5]:`` of torchrun, ``[1,5]<stderr>:`` of mpirun, ``5:`` of srun).
     """
 
     reason: str
@@ -36,6 +36,7 @@ class FaultDump:
     rank: int | None = None
     extension_modules: tuple[str, ...] = ()
     native: tuple[Frame, ...] = ()
+    loose: tuple[Frame, ...] = ()
 
 
 _LONGEST = 1 << 16
@@ -55,7 +56,7 @@ _LINE = re.compile(
     r"|(?P<native>Current thread's C stack trace) \(most recent call first\):"
     r"|Extension modules: (?P<modules>.*?)(?: \(total: \d+\))?$"
     r"|  File (?P<file>\".*\"|\?\?\?), line (?P<line>\d{1,9}|\?\?\?) in (?P<function>.*)"
-    r"|  Binary file \"(?P<binary>.*?)\"(?:, at (?P<symbol>.*?))? \[0x[0-9a-f]+\]"
+    r"|  Binary file \"(?P<binary>.*?)\"(?:, at (?P<symbol>.*?)(?:\+0x[0-9a-f]+)?)? \[0x[0-9a-f]+\]"
     r"|  (?P<none><no Python frame>|<[a-z ]+ thread state>|Garbage-collecting)"
     r"|(?P<more>  )?\.\.\.$"
     r")"
@@ -113,6 +114,7 @@ class _Open:
     torn: bool = False
     modules: tuple[str, ...] = ()
     native: list[Frame] = field(default_factory=list[Frame])
+    loose: list[Frame] = field(default_factory=list[Frame])
 
     @property
     def whole(self) -> bool:
@@ -134,7 +136,8 @@ class _Stream:
         """Blocks that may still get frames, the newest last."""
 
     def dumps(self) -> list[FaultDump]:
-        return [_close(d, self._rank) for d in self._dumps if d.blocks]
+        torn = any(d.torn for d in self._dumps)
+        return [_close(d, self._rank, torn) for d in self._dumps if d.blocks]
 
     def feed(self, match: re.Match[str]) -> None:
         if match["fatal"] is not None:
@@ -182,6 +185,9 @@ class _Stream:
             block = self._waiting[-1]
             block.frames.append(new)
             block.closed = last or is_outermost(new)
+        elif self._dumps:
+            self._dumps[-1].torn = True
+            self._dumps[-1].loose.append(new)
 
     def _tail(self, match: re.Match[str], dump: _Open) -> None:
         """What may come after the threads: the mark of a cut list, extension modules, the C stack (3.14)."""
@@ -193,21 +199,22 @@ class _Stream:
             dump.cut = True
 
 
-def _close(dump: _Open, rank: int | None) -> FaultDump:
+def _close(dump: _Open, rank: int | None, torn: bool) -> FaultDump:
     main = _main(dump)
     threads = [
         ThreadStack(None, b.name, bounded(b.frames), active=None, main=b is main, thread_id=b.thread_id)
         for b in dump.blocks
     ]
     return FaultDump(
-        dump.reason,
-        tuple(threads),
-        dump.cut,
-        dump.mixed or dump.torn,
-        dump.torn,
-        rank,
-        dump.modules,
-        bounded(dump.native),
+        reason=dump.reason,
+        threads=tuple(threads),
+        cut=dump.cut,
+        mixed=dump.mixed or torn,
+        torn=torn,
+        rank=rank,
+        extension_modules=dump.modules,
+        native=bounded(dump.native),
+        loose=tuple(dump.loose),
     )
 
 

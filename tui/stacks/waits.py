@@ -102,10 +102,11 @@ def _from_frames(frames: Sequence[Frame]) -> Wait | None:
 
 
 def _from_kernel(thread: ThreadStack) -> Wait | None:
+    stands = (thread.wchan or "").partition(".")[0]  # poll_schedule_timeout.constprop.0: the compiler's clone
     for entry, wchan in _table().kernel:
-        if thread.wchan and wchan.fullmatch(thread.wchan):
+        if wchan.fullmatch(stands):
             at = _own(thread.frames, 0)
-            return Wait(entry.id, entry.kind, entry.says.format(at=at, name=at, wchan=thread.wchan), at)
+            return Wait(entry.id, entry.kind, entry.says.format(at=at, name=at, wchan=stands), at)
     return None
 
 
