@@ -95,7 +95,7 @@ class Host:
     async def _watch(self) -> None:
         """One connection; raises HostError with the reason for its end."""
         pipe = await self._channel.open()
-        self._link = Link(self.name, pipe, self._logs, self._wall, self._on_hello, self._on_sample)
+        self._link = Link(self.name, pipe, self._logs, self._wall, self._on_hello, self._on_sample, self._interval_s)
         try:
             await self._link.run()
         finally:

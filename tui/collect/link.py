@@ -34,6 +34,9 @@ PING_S = 10.0
 FIRST_PINGS_S = (0.0, 0.5, 1.0)
 """Pauses before the first pings: the clock's offset is wanted early, and best of several."""
 
+AGENT_INTERVAL_S = 1.0
+"""What an agent keeps to unless told otherwise."""
+
 READ_BYTES = 1 << 16
 
 
@@ -48,6 +51,7 @@ class Link:
         wall: WallOffset,
         on_hello: Callable[[Hello], None],
         on_sample: Callable[[Sample], None],
+        interval_s: float,
     ) -> None:
         self._host = host
         self._pipe = pipe
@@ -55,6 +59,7 @@ class Link:
         self._wall = wall
         self._on_hello = on_hello
         self._on_sample = on_sample
+        self._interval_s = interval_s
         self._reader = FrameReader()
         self._timeline = Timeline()
         self._hello: Hello | None = None
@@ -151,6 +156,8 @@ class Link:
             await asyncio.wait_for(self._greeted.wait(), HELLO_S)
         except asyncio.TimeoutError:
             raise self._no_hello() from None
+        if self._interval_s != AGENT_INTERVAL_S:
+            await self._send({"do": "interval", "s": self._interval_s, "id": next(self._ids)})
         for pause in itertools.chain(FIRST_PINGS_S, itertools.repeat(PING_S)):
             await asyncio.sleep(pause)
             with suppress(HostError):
