@@ -6,56 +6,68 @@ travels with it), and leaves nothing behind. It must not import anything of ``tu
 Wire protocol 1
 ===============
 
-Start. The monitor runs :data:`tui.collect.payload.BOOT` on the host and writes to its standard input: length-prefixed
-modules (see ``payload``), an end mark, then requests. Exit code 97: no usable python3. 98: the bootstrap fell through
-(the payload did not arrive whole).
+Start. The monitor runs :data:`tui.collect.payload.BOOT` on the host and writes to its standard input: the boot's second
+stage, length-prefixed modules (see ``payload``), an end mark, then requests. Exit code 97: no usable python3. 98: the
+bootstrap fell through (the payload did not arrive whole).
 
 Output. Whatever rc files print comes first and is thrown away by the reader, up to and including the sync marker
 ``\\0\\0GPUTOP-HANG-1\\n``. After it comes one zlib stream; a sync flush ends each frame; a frame is one JSON object and
 a LF. Bytes of unknown encoding (command lines, paths) are decoded with ``surrogateescape`` and escaped by JSON.
+
+End. The agent ends on the end of its input, after 30 s without a byte from the monitor (ping every 10 s), when its
+parent is gone, and on ``stop``; its helpers with it. Only an abort that has begun is carried through (15 s at most).
 
 Frames from the agent
 ---------------------
 ``{"type": "hello", "v": 1, "boot_id", "hostname", "python", "pid", "uid", "machine", "system", "ncpu", "mem_mib",
 "clk_tck", "ptrace_scope": int|null, "simulated": bool, "mono", "wall"}`` — once, before any tick.
 
-``{"type": "tick", "mono", "wall", ...}`` — every interval (1 s; the first one at once), doubling as the heartbeat:
+``{"type": "tick", "mono", "wall", ...}`` — every interval (1 s), doubling as the heartbeat; the first one at once, and
+one early when the first processes, the first GPU readings or what was just asked for are there:
 
 * ``gpus``: list of objects with the keys of :class:`tui.model.Gpu` (``processes``: ``[[pid, used_mib|null], ...]`` or
-  null), or null with ``gpu_error`` where NVML does not answer. ``gpus_age_s``: age of that reading.
+  null; a GPU that cannot be read has ``index``, ``error`` and what is known of its ``uuid`` and ``name``), or null with
+  ``gpu_error`` where NVML does not answer. ``gpus_age_s``: age of that reading.
 * ``procs``: list of objects with the keys of :class:`tui.model.Proc` (``children``: ``[[comm, n, cpu_s], ...]``): the
   processes in focus (see ``watch``), each tick.
 * ``new``: identities, with the keys of :class:`tui.model.Identity`: every process first seen since the last frame
-  (at the first frame all processes; kernel threads are left out), and a process again when its command line changed.
+  (in the first frames all processes; kernel threads and the agent's own are left out), and a process again when what
+  is known of it changed (title, output, port). ``error`` where it could not be read, or not all of it.
 * ``gone``: ``[[pid, start_ticks], ...]`` of announced processes that have ended.
 * ``logs``: for followed logs with news: ``{"key", "path", "size", "inode", "mtime", "offset", "data": base64,
-  "lines_total": int|null, "skipped_bytes": int, "change": "", "error": null}``. ``data`` starts at byte ``offset``;
-  a jump in ``offset`` is a gap that was skipped (counted in ``skipped_bytes``).
+  "lines_total": int|null, "skipped_bytes": int, "change": "", "error": null}``; several a log where pieces were left
+  out. ``data`` starts at byte ``offset``; a jump in ``offset`` is a gap that was skipped (counted in
+  ``skipped_bytes``). ``change``: ``rotated``, ``truncated`` (both begin anew), ``deleted``, ``appeared``.
 * ``net``: ``{"rx_bytes", "tx_bytes"}`` summed over interfaces but ``lo``; ``load1``; ``self``: ``{"cpu_s", "rss_mib"}``
-  (helpers included in cpu); ``notes``: sentences on what could not be read.
+  (helpers included in cpu, not in rss); ``notes``: sentences on what could not be read.
 
-``{"type": "answer", "id": N, "last": bool, ...}`` — one or several per request; ``"error": "sentence"`` where it failed.
+``{"type": "answer", "id": N, "last": bool, ...}`` — one or several a request; ``"error": "sentence"`` where it failed.
 
 Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the monitor)
 ------------------------------------------------------------------------------------
 * ``{"do": "watch", "procs": [[pid, start_ticks], ...]}`` replaces the focus. Descendants that are not in focus
   themselves are counted in ``children`` of their nearest ancestor in focus.
 * ``{"do": "follow", "key": str, "path": str, "fd": [pid, n]|null, "offset": int|null}`` — ``fd`` opens
-  ``/proc/PID/fd/N`` (a deleted file); ``offset`` null: head 256 KiB and tail 1 MiB of what lies there. ``unfollow``.
-* ``{"do": "filter", "patterns": [str, ...]}`` regular expressions used only for logs that grow past 256 KB a second.
-* ``{"do": "interval", "s": float}``; ``{"do": "ping"}`` answers ``{"mono", "wall"}``; ``{"do": "stop"}`` ends the agent.
+  ``/proc/PID/fd/N`` (a deleted file); ``offset`` null: head 256 KiB and tail 1 MiB of what lies there.
+  ``{"do": "unfollow", "key"}``.
+* ``{"do": "filter", "patterns": [str, ...]}`` regular expressions used only for logs that grow past 256 KB a second:
+  then every matching line and the last 64 KiB are sent. A line that was redrawn counts as what it last said.
+* ``{"do": "interval", "s": float}`` (0.1 to 10); ``{"do": "ping"}`` answers ``{"mono", "wall"}``; ``{"do": "stop"}``.
 * ``{"do": "look", "what": str, ...}`` one of ``threads`` (``procs``: list; answers ``{"threads": {pid: [{"tid", "comm",
-  "state", "cpu_s", "wchan", "syscall"}, ...]}}``), ``files`` (``paths``: globs; name, size, mtime), ``newest``
-  (``glob``: the newest matching path), ``read`` (``path``, ``offset``, ``limit``: base64), ``disk`` (``paths``: free
-  bytes), ``doctor`` (what the host allows: ptrace, memlock, ``/dev/shm``, python, py-spy). In a helper, with a deadline.
-* ``{"do": "put", "name": str, "size": int, "sha256": str, "offset": int, "data": base64}`` in pieces; a memory file
-  that disappears with the agent. Answers with the last piece.
-* ``{"do": "stacks", "procs": [[pid, start_ticks], ...], "program": null|name-of-put|path, "native": false}`` runs py-spy
-  without blocking, several at once; one answer a process as it comes: ``{"pid", "ok", "json"|"error",
-  "duration_s", "wall"}``; the final one has ``last``.
+  "state", "cpu_s", "wchan", "syscall"}, ...]|null}}``), ``files`` (``paths``: globs; ``{"files": [{"path", "size",
+  "mtime", "mode"}]}``), ``newest`` (``glob``; ``{"path": the newest matching file|null}``), ``read`` (``path``,
+  ``offset``, ``limit``; ``{"size", "data": base64}``), ``disk`` (``paths``; ``{"disk": {path: {"free", "total",
+  "free_inodes"}|null}}``, bytes), ``doctor`` (what the host allows: see :func:`.look.doctor`). In a helper, 10 s.
+* ``{"do": "put", "name": str, "size": int, "sha256": str, "offset": int, "data": base64}`` in pieces, in order; a
+  memory file that disappears with the agent. Answers with the last piece.
+* ``{"do": "stacks", "procs": [[pid, start_ticks], ...], "program": null|name-of-put|path, "native": false}`` runs
+  py-spy without blocking (``native``: it pauses), eight at once, 10 s each; one answer a process as it comes:
+  ``{"pid", "ok", "json"|"error", "duration_s", "wall"}``; the final one has ``last``.
 * ``{"do": "abort", "procs": [[pid, start_ticks], ...], "hold": [[pid, start_ticks], ...]}`` sends SIGABRT to all of
   them through pidfds: holders and targets are stopped first, then the targets are let go one after another, so that
   their dumps do not mix and none dies of another's death. Answers per process ``{"pid", "result":
-  "died"|"alive"|"gone"|"reused"|"denied", "stderr": where, "offset": size of that file before, "wall"}``.
-* ``{"do": "signal", "procs": [[pid, start_ticks]], "signal": int}`` through a pidfd, or not at all.
+  "died"|"alive"|"gone"|"reused"|"denied", "why"?, "stderr": where its dump went, "offset": size of that file before,
+  "end": int|null, "data": base64 of what came (1 MiB at most), "wall"}``.
+* ``{"do": "signal", "procs": [[pid, start_ticks]], "signal": int}`` through a pidfd, or not at all; per process
+  ``{"pid", "result": "sent"|"gone"|"reused"|"denied", "why", "wall"}``.
 """

@@ -49,7 +49,11 @@ class Followers:
         if not self.helper.pid:
             self._ask_follow = [log for key, log in self._logs.items() if key not in self._hung]
             self._ask_patterns = True
-        request = {"follow": self._ask_follow, "unfollow": self._ask_unfollow, "seconds": now - self._polled}
+        request: "dict[str, Any]" = {
+            "follow": self._ask_follow,
+            "unfollow": self._ask_unfollow,
+            "seconds": now - self._polled,
+        }
         if self._ask_patterns:
             request["patterns"] = self._patterns
         self._polled = now

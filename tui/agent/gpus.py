@@ -34,7 +34,7 @@ class Gpus:
             return
         self._hung = {index: since for index, since in self._hung.items() if now - since < AGAIN_S}
         self._turn += 1
-        pcie = self._turn % max(1, len(self._known))
+        pcie = self._turn % len(self._known) if self._known else None
         if not self.helper.ask({"leave_out": sorted(self._hung), "pcie": pcie}):
             self._fail(STOPPED)
 

@@ -96,7 +96,13 @@ class Identities:
         entry = self._census.table.get(pid)
         if entry and pid not in self._told:
             comm = entry.comm.decode("utf-8", "surrogateescape")
-            row = {"pid": pid, "start_ticks": entry.start_ticks, "ppid": entry.ppid, "comm": comm, "error": why}
+            row: "dict[str, object]" = {
+                "pid": pid,
+                "start_ticks": entry.start_ticks,
+                "ppid": entry.ppid,
+                "comm": comm,
+                "error": why,
+            }
             self._told[pid] = self._fresh[pid] = row
 
 

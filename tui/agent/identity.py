@@ -30,7 +30,7 @@ _SECRET_OPTION = re.compile(
 def environment(raw: bytes) -> "dict[str, str]":
     """The allowed variables of ``/proc/PID/environ``; nothing whose name or value looks like a secret. After
     ``setproctitle`` the kernel shows zeros, which gives an empty mapping."""
-    found = {}
+    found: "dict[str, str]" = {}
     for part in raw.split(b"\0"):
         name, equals, value = text(part).partition("=")
         if equals and _ALLOWED.match(name) and not _SECRET_NAME.search(name) and not _SECRET_VALUE.match(value):
@@ -40,7 +40,8 @@ def environment(raw: bytes) -> "dict[str, str]":
 
 def command_line(raw: bytes) -> "list[str]":
     """The arguments, bounded, with the values of options that carry secrets hidden."""
-    arguments, hide_next = [], False
+    arguments: "list[str]" = []
+    hide_next = False
     for argument in text(raw[:LONGEST_CMDLINE]).rstrip("\0").split("\0"):
         option = _SECRET_OPTION.match(argument)
         if hide_next or _SECRET_VALUE.match(argument):
@@ -89,7 +90,7 @@ class Fds:
 
 def listeners(pid: int) -> "dict[str, int]":
     """Listening TCP ports in the process's network namespace, by socket inode."""
-    ports = {}
+    ports: "dict[str, int]" = {}
     for name in ("tcp", "tcp6"):
         try:
             lines = procfs.read_all("/proc/%d/net/%s" % (pid, name), 8 << 20).split(b"\n")[1:]
@@ -100,6 +101,16 @@ def listeners(pid: int) -> "dict[str, int]":
             if len(fields) > 9 and fields[3] == b"0A":
                 ports[fields[9].decode()] = int(fields[1].rpartition(b":")[2], 16)
     return ports
+
+
+def files_behind_pipes() -> "dict[str, set[str]]":
+    """For each pipe of the host, the regular files that its readers write."""
+    behind: "dict[str, set[str]]" = {}
+    for pid in procfs.pids():
+        fds = Fds(pid)
+        for pipe in fds.reads:
+            behind.setdefault(pipe, set()).update(fds.writes)
+    return behind
 
 
 class Reader:
@@ -114,7 +125,7 @@ class Reader:
     def batch(self, procs: "list[int]") -> "list[dict[str, object]]":
         self._ports: "dict[str, dict[str, int]]" = {}
         self._fds: "dict[int, Fds]" = {}
-        rows = []
+        rows: "list[dict[str, object]]" = []
         for pid in procs:
             self._mark(str(pid), MAY_TAKE_S)
             row = self._row(pid)
@@ -127,7 +138,12 @@ class Reader:
         if now is None:
             return None
         folder = "/proc/%d/" % pid
-        row = {"pid": pid, "start_ticks": now.start_ticks, "ppid": now.ppid, "comm": text(now.comm)}
+        row: "dict[str, object]" = {
+            "pid": pid,
+            "start_ticks": now.start_ticks,
+            "ppid": now.ppid,
+            "comm": text(now.comm),
+        }
         row["uid"] = _or_none(lambda: os.stat(folder).st_uid)
         row["cmdline"] = command_line(_or_none(lambda: procfs.read_all(folder + "cmdline", LONGEST_CMDLINE)) or b"")
         environ = _or_none(lambda: procfs.read_all(folder + "environ", 1 << 18))
@@ -150,11 +166,7 @@ class Reader:
         if not target.startswith("pipe:"):
             return set()
         if target not in self._pipes and clock() - self._pipes_read >= PIPES_EVERY_S:
-            self._pipes, self._pipes_read = {}, clock()
-            for pid in procfs.pids():
-                fds = self._fds_of(pid)
-                for pipe in fds.reads:
-                    self._pipes.setdefault(pipe, set()).update(fds.writes)
+            self._pipes, self._pipes_read = files_behind_pipes(), clock()
         return self._pipes.get(target, set())
 
     def _listens(self, pid: int) -> "list[int]":

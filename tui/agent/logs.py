@@ -37,7 +37,7 @@ class Followed:
         self._said = False
 
     def poll(self, keep: Filter, seconds: float) -> "list[dict[str, Any]]":
-        news = []
+        news: "list[dict[str, Any]]" = []
         before, self._error = self._error, None
         try:
             if self._fd < 0:
@@ -129,7 +129,7 @@ class Followed:
         tail += start.find(b"\n") + 1 or start.find(b"\r") + 1
         pieces, lines = sift(self._fd, self.offset, tail, keep)
         total = None if self.lines is None else self.lines + lines
-        news = []
+        news: "list[dict[str, Any]]" = []
         for offset, text in pieces:
             self._jump(offset)
             news.append(self._took(text))

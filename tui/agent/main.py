@@ -24,11 +24,12 @@ class Agent:
     """One channel's agent. ``options``: ``silence_s`` and ``simulate``, see :func:`tui.collect.payload.payload`."""
 
     def __init__(self, loop: Loop, options: "dict[str, Any]"):
-        self.interval = 1.0
+        self._interval = 1.0
         self._loop = loop
         self._silence_s = options["silence_s"]
         self._parent = os.getppid()
         self._greeted = False
+        self._gpus_seen = False
         self._gpus = gpus.Gpus(loop, options["simulate"], self._gpus_answered)
         self._gpus.poll()
         from . import followers, host, identities, procs, requests, wire
@@ -38,7 +39,7 @@ class Agent:
         self._census = procs.Census()
         self._focus = procs.Focus(self._census)
         self._identities = identities.Identities(loop, self._census, self.tick_soon)
-        self._followers = followers.Followers(loop, self._maybe_finish)
+        self._followers = followers.Followers(loop, self._logs_answered)
         self._output = wire.Output(1)
         self._input = wire.Input(0)
         self._requests = requests.Requests(loop, self)
@@ -64,6 +65,9 @@ class Agent:
     @property
     def followers(self) -> "Followers":
         return self._followers
+
+    def set_interval(self, seconds: float) -> None:
+        self._interval = min(LONGEST_S, max(SHORTEST_S, seconds))
 
     def tick_soon(self) -> None:
         """Bring the next tick forward: something that the monitor waits for has come."""
@@ -103,7 +107,7 @@ class Agent:
             self._loop.stopped = True
             return
         if self._output.full:
-            self._arm(self.interval)
+            self._arm(self._interval)
             return
         self._begun = clock()
         self._soon = False
@@ -142,7 +146,7 @@ class Agent:
         frame["notes"] = self._notes()
         self.send(frame, logs=self._followers.take())
         self._ticks += 1
-        self._arm(SOON_S if self._soon else max(0.0, self._begun + self.interval - clock()))
+        self._arm(SOON_S if self._soon else max(0.0, self._begun + self._interval - clock()))
 
     def _notes(self) -> "list[str]":
         kinds = ("GPUs", "processes", "files")
@@ -152,11 +156,17 @@ class Agent:
             if helper.stuck
         ]
 
+    def _logs_answered(self) -> None:
+        self._maybe_finish()
+
     def _gpus_answered(self) -> None:
         if not self._greeted:
             self._loop.after(0.0, self._greet)
-        elif not self._maybe_finish() and self._ticks == 1:
+        elif not self._gpus_seen and not self._maybe_finish():
             self.tick_soon()
+        else:
+            self._maybe_finish()
+        self._gpus_seen = True
 
     def _readable(self) -> None:
         requests = self._input.requests()

@@ -86,6 +86,7 @@ class Reader:
     def __init__(self, api: "Any"):
         self._api = api
         self._devices: "dict[int, Device]" = {}
+        self._names: "dict[int, dict[str, Any]]" = {}
         self._events = None
         try:
             api.nvmlInit()
@@ -100,6 +101,7 @@ class Reader:
             raise Unavailable(INIT.get(failure.value, "the NVIDIA driver stopped answering: %s" % failure)) from None
         if len(self._devices) > count or any(index >= count for index in self._devices):
             self._devices.clear()
+            self._names.clear()
         return count
 
     def row(self, index: int, slow_pcie: bool) -> "dict[str, Any]":
@@ -111,7 +113,7 @@ class Reader:
             return self._read(device, slow_pcie)
         except self._api.NVMLError as failure:
             self._devices.pop(index, None)
-            row = dict(device.fixed) if device else {}
+            row = dict(self._names.get(index, {}))
             row.update(index=index, error=LOST.get(failure.value, "the driver refuses this GPU: %s" % failure))
             return row
 
@@ -123,6 +125,7 @@ class Reader:
             "name": _text(self._call(device, "nvmlDeviceGetName")) or "",
         }
         self._devices[index] = device
+        self._names[index] = dict(device.fixed)
         self._register(device)
         return device
 
@@ -177,7 +180,7 @@ class Reader:
         return [name for bit, name in THROTTLE if (reasons or 0) & bit]
 
     def _processes(self, device: Device) -> "list[list[float | None]] | None":
-        running = self._call(device, "nvmlDeviceGetComputeRunningProcesses")
+        running = self._call(device, "nvmlDeviceGetComputeRunningProcesses_v3")
         if running is None:
             running = self._call(device, "nvmlDeviceGetComputeRunningProcesses_v2")
         if running is None:

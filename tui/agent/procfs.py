@@ -35,6 +35,18 @@ def text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
+def word(path: str) -> "str | None":
+    """Contents of ``wchan`` or ``syscall``; None where they may not be read, or say nothing (``0``: it runs)."""
+    try:
+        return as_word(read(path))
+    except OSError:
+        return None
+
+
+def as_word(raw: "bytes | None") -> "str | None":
+    return None if raw in (None, b"", b"0") else raw.decode("ascii", "replace").strip()
+
+
 class Stat:
     """``/proc/PID/stat`` (proc_pid_stat(5)). The command may hold blanks and parentheses, so count from its last one.
 

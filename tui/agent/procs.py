@@ -6,7 +6,7 @@ import os
 import re
 
 from .loop import clock
-from .procfs import CLK_TCK, Stat, pids, read, stat, text
+from .procfs import CLK_TCK, Stat, as_word, pids, read, stat, text
 
 SWEEP_TICKS = 10
 LIST_EVERY_S = 5.0
@@ -189,7 +189,7 @@ class Focus:
                 self._kin[key] = Kin()
 
     def sample(self) -> "list[dict[str, object]]":
-        rows = []
+        rows: "list[dict[str, object]]" = []
         for key in list(self._watched):
             row = self._row(key)
             if row is None:
@@ -214,7 +214,7 @@ class Focus:
         entry = self._census.table.get(pid)
         if entry and entry.start_ticks == start_ticks:
             self._census.enter(pid, now, entry)
-        row = {
+        row: "dict[str, object]" = {
             "pid": pid,
             "start_ticks": start_ticks,
             "ppid": now.ppid,
@@ -225,18 +225,19 @@ class Focus:
             "rss_mib": round(now.rss_mib, 2),
             "minor_faults": now.minor_faults,
             "major_faults": now.major_faults,
-        }  # type: dict[str, object]
+        }
         _add_status(row, watched.read("status") or b"")
-        row["wchan"] = _word(watched.read("wchan"))
+        row["wchan"] = as_word(watched.read("wchan"))
         if not _may_be_in_exec(now):
             _add_io(row, watched.read("io") or b"")
-            row["syscall"] = _word(watched.read("syscall"))
+            row["syscall"] = as_word(watched.read("syscall"))
         row["children"] = self._kin[key].update(self._descendants(pid))
         return row
 
     def _descendants(self, pid: int) -> "list[tuple[int, Stat]]":
         """Live descendants, not through other processes in focus: those have groups of their own."""
-        found, open_ends = [], self._census.children(pid)[:]
+        found: "list[tuple[int, Stat]]" = []
+        open_ends = self._census.children(pid)[:]
         while open_ends:
             child = open_ends.pop()
             entry = self._census.table.get(child)
@@ -275,10 +276,3 @@ def _add_io(row: "dict[str, object]", raw: bytes) -> None:
     if counters:
         chars, read_bytes, write_bytes = [int(counter) for counter in counters.groups()]
         row.update(read_chars=chars, read_bytes=read_bytes, write_bytes=write_bytes)
-
-
-def _word(raw: "bytes | None") -> "str | None":
-    """Contents of ``wchan`` or ``syscall``; ``0`` in wchan means "runs, or you may not know", so it is not known."""
-    if raw is None or raw in (b"", b"0"):
-        return None
-    return raw.decode("ascii", "replace").strip()

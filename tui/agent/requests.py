@@ -1,6 +1,11 @@
 """The fixed set of things that the monitor may ask for. Modules for the rare ones are imported when one comes."""
 
+import json
+import os
 import time
+
+LOOK_DEADLINE_S = 10.0
+LOOKS_AT_ONCE = 4
 
 
 class Requests:
@@ -8,13 +13,13 @@ class Requests:
 
     def __init__(self, loop: "Loop", agent: "Agent"):
         self._loop, self._agent = loop, agent
-        self._endings: "list[Callable[[], None]]" = []
+        self._looks: "Jobs | None" = None
         self._puts: "Puts | None" = None
+        self._stacks: "Stacks | None" = None
 
     def handle(self, request: "dict[str, Any]") -> None:
-        do = "_do_%s" % request.get("do")
         try:
-            getattr(self, do, self._unknown)(request)
+            getattr(self, "_do_%s" % request.get("do"), self._unknown)(request)
         except (KeyError, TypeError, ValueError, OSError) as failure:
             self.answer(request, error="%s: %s" % (type(failure).__name__, failure))
 
@@ -25,15 +30,16 @@ class Requests:
             self._agent.send(answer)
 
     def end(self) -> None:
-        """Stop what still runs for a request, and give back what was put here."""
-        for ending in self._endings:
-            ending()
+        """Stop what still runs for a request."""
+        for part in (self._looks, self._stacks):
+            if part:
+                part.end()
 
     def _unknown(self, request: "dict[str, Any]") -> None:
         self.answer(request, error="this agent cannot do %r" % (request.get("do"),))
 
     def _do_watch(self, request: "dict[str, Any]") -> None:
-        self._agent.focus.set([(int(pid), int(ticks)) for pid, ticks in request["procs"]])
+        self._agent.focus.set(_procs(request["procs"]))
         self._agent.tick_soon()
         self.answer(request)
 
@@ -51,7 +57,7 @@ class Requests:
         self.answer(request)
 
     def _do_interval(self, request: "dict[str, Any]") -> None:
-        self._agent.interval = min(10.0, max(0.1, float(request["s"])))
+        self._agent.set_interval(float(request["s"]))
         self.answer(request)
 
     def _do_ping(self, request: "dict[str, Any]") -> None:
@@ -61,11 +67,149 @@ class Requests:
         self.answer(request)
         self._loop.stopped = True
 
+    def _do_look(self, request: "dict[str, Any]") -> None:
+        from .jobs import Jobs
+
+        if self._looks is None:
+            self._looks = Jobs(self._loop, LOOKS_AT_ONCE)
+
+        def ended(output: bytes, status: "int | None") -> None:
+            if status is None:
+                self.answer(request, error="no answer within %d s: what was looked at hangs" % LOOK_DEADLINE_S)
+            else:
+                self.answer(request, **json.loads(output.decode() or '{"error": "the look crashed"}'))
+
+        self._looks.start(lambda out: _look(request, out), LOOK_DEADLINE_S, ended)
+
+    def _do_put(self, request: "dict[str, Any]") -> None:
+        from .put import Puts
+
+        if self._puts is None:
+            self._puts = Puts()
+        if self._puts.add(request):
+            self.answer(request)
+
+    def _do_stacks(self, request: "dict[str, Any]") -> None:
+        from .stacks import Stacks, find
+
+        if self._stacks is None:
+            self._stacks = Stacks(self._loop)
+        name = request.get("program")
+        program = self._puts.fd(name) if self._puts and name else None
+        if program is None:
+            program = find(name)
+        if program is None:
+            self.answer(request, error="py-spy is not on this host")
+            return
+        procs = _procs(request["procs"])
+        if not procs:
+            self.answer(request)
+        self._stacks.take(
+            procs, program, bool(request.get("native")), lambda last, fields: self.answer(request, last, **fields)
+        )
+
+    def _do_signal(self, request: "dict[str, Any]") -> None:
+        from .signals import Refused, Target
+
+        procs = _procs(request["procs"])
+        for number, (pid, start_ticks) in enumerate(procs, 1):
+            result, why = "sent", None
+            try:
+                target = Target(pid, start_ticks)
+                try:
+                    target.send(int(request["signal"]))
+                finally:
+                    target.close()
+            except Refused as refusal:
+                result, why = refusal.result, str(refusal)
+            self.answer(request, number == len(procs), pid=pid, result=result, why=why, wall=time.time())
+
+    def _do_abort(self, request: "dict[str, Any]") -> None:
+        from .abort import start
+        from .signals import Refused, Target
+
+        targets: "list[Target]" = []
+        holders: "list[Target]" = []
+        refused: "list[dict[str, Any]]" = []
+        for pid, start_ticks in _procs(request["procs"]):
+            try:
+                targets.append(Target(pid, start_ticks))
+            except Refused as refusal:
+                refused.append({"pid": pid, "result": refusal.result, "why": str(refusal), "wall": time.time()})
+        for pid, start_ticks in _procs(request.get("hold") or []):
+            try:
+                holders.append(Target(pid, start_ticks))
+            except Refused:
+                continue
+        for number, fields in enumerate(refused, 1):
+            self.answer(request, not targets and number == len(refused), **fields)
+        if not targets:
+            if not refused:
+                self.answer(request)
+            return
+        answers, theirs = os.pipe()
+        switch = start(targets, holders, theirs)
+        os.close(theirs)
+        _Aborting(self, self._loop, request, targets, answers, switch)
+        for target in targets + holders:
+            target.close()
+
+
+class _Aborting:
+    """Passes on the answers of the abort's own processes; for those that it did not get to, says how they are."""
+
+    def __init__(
+        self, requests: Requests, loop: "Loop", request: "dict[str, Any]", targets: "list[Target]", fd: int, pid: int
+    ):
+        self._requests, self._loop, self._request, self._fd, self._pid = requests, loop, request, fd, pid
+        self._left = {target.pid: target for target in targets}
+        self._partial = b""
+        loop.watch(fd, self._readable)
+
+    def _readable(self) -> None:
+        piece = os.read(self._fd, 1 << 20)
+        if not piece:
+            self._finish()
+            return
+        *lines, self._partial = (self._partial + piece).split(b"\n")
+        for line in lines:
+            fields = json.loads(line.decode())
+            self._left.pop(fields["pid"], None)
+            self._requests.answer(self._request, not self._left, **fields)
+
+    def _finish(self) -> None:
+        self._loop.forget(self._fd)
+        os.close(self._fd)
+        self._loop.after(1.0, lambda: os.waitpid(self._pid, os.WNOHANG) and None)
+        for number, target in enumerate(self._left.values(), 1):
+            result = "alive" if target.alive() else "died"
+            last = number == len(self._left)
+            self._requests.answer(self._request, last, pid=target.pid, result=result, wall=time.time())
+
+
+def _look(request: "dict[str, Any]", output: int) -> None:
+    from .helper import write_all
+    from .look import look
+    from .wire import encode
+
+    try:
+        answer = look(request)
+    except (OSError, KeyError, ValueError, TypeError) as failure:
+        answer = {"error": "%s: %s" % (type(failure).__name__, failure)}
+    write_all(output, encode(answer).encode())
+
+
+def _procs(pairs: "list[list[int]]") -> "list[tuple[int, int]]":
+    return [(int(pid), int(start_ticks)) for pid, start_ticks in pairs]
+
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable
+    from typing import Any
 
+    from .jobs import Jobs
     from .loop import Loop
     from .main import Agent
     from .put import Puts
+    from .signals import Target
+    from .stacks import Stacks

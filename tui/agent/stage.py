@@ -15,7 +15,7 @@ FELL_THROUGH = 98
 ARRIVES_WITHIN_S = 30
 
 
-def fall_through(*_):
+def fall_through(*_: object):
     os._exit(FELL_THROUGH)
 
 
@@ -30,7 +30,7 @@ def take(size: int) -> bytes:
 
 
 def take_all() -> "dict[str, bytes]":
-    records = {}
+    records: "dict[str, bytes]" = {}
     try:
         size = int(take(8))
         while size:
@@ -58,7 +58,7 @@ class Carried:
         return None
 
     @classmethod
-    def exec_module(cls, module):
+    def exec_module(cls, module: "ModuleType"):
         name = module.__name__
         exec(compile(cls.sources[name], "<%s>" % name, "exec"), module.__dict__)
 
@@ -70,9 +70,13 @@ def start():
     signal.alarm(0)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     sys.meta_path.append(Carried)
-    from gputop_hang_agent.main import main
+    from gputop_hang_agent.main import main  # pyright: ignore
 
     main(Carried.sources.pop("options"))
 
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
 
 start()

@@ -10,7 +10,7 @@ LONGEST_REQUEST = 4 << 20
 encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def spliced(value: "dict[str, object]", **fragments: bytes) -> bytes:
+def spliced(value: "dict[str, Any]", **fragments: bytes) -> bytes:
     """Encode ``value`` and add keys whose values are JSON already: what helpers wrote is not parsed once more."""
     text = encode(value).encode()
     for name, fragment in fragments.items():
@@ -53,7 +53,7 @@ class Input:
         self.ended = False
         self._partial = bytearray()
 
-    def requests(self) -> "list[dict[str, object]]":
+    def requests(self) -> "list[dict[str, Any]]":
         """Everything that can be read now; what is no JSON object is left out."""
         try:
             piece = os.read(self.fd, 1 << 20)
@@ -69,9 +69,14 @@ class Input:
         return [request for request in map(_request, lines) if request is not None]
 
 
-def _request(line: "bytes | bytearray") -> "dict[str, object] | None":
+def _request(line: "bytes | bytearray") -> "dict[str, Any] | None":
     try:
-        request = json.loads(line.decode())
+        request: "Any" = json.loads(line.decode())
     except ValueError:
         return None
     return request if isinstance(request, dict) else None
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
