@@ -21,6 +21,8 @@ Target = tuple[str | None, int]
 
 CONNECT_S = 25.0
 MASKS_S = 3.0
+LISTED_S = 1.0
+"""After an agent's first list of processes, so long for one that it does not have yet."""
 
 
 def parse_target(word: str) -> Target:
@@ -44,7 +46,7 @@ class Watched:
         self.chosen = list(dict.fromkeys((host or here, pid) for host, pid in targets))
         self.hosts: Mapping[str, Host] = {name: Host(name, channel, self) for name, channel in channels.items()}
         self._discovery = Discovery(pids=self.chosen)
-        self._samples: dict[str, Sample] = {}
+        self._listed: set[str] = set()
         self._known: dict[tuple[str, int], Identity] = {}
         self._procs: dict[tuple[str, int], Proc] = {}
         self._lost: dict[str, str] = {}
@@ -53,7 +55,7 @@ class Watched:
 
     @property
     def reached(self) -> bool:
-        return bool(self._samples)
+        return bool(self._listed)
 
     async def __aenter__(self) -> Watched:
         self._tasks = [asyncio.ensure_future(host.run()) for host in self.hosts.values()]
@@ -67,7 +69,8 @@ class Watched:
     async def launch(self) -> tuple[Launch, list[ProcessStacks]]:
         """The chosen processes as members of one launch (with the other processes of the launches they belong to), and
         an entry with the reason for each that cannot be asked."""
-        await self._until(lambda: all(n in self._samples or n in self._lost for n in self.hosts), CONNECT_S)
+        await self._until(lambda: all(n in self._listed or n in self._lost for n in self.hosts), CONNECT_S)
+        await self._until(lambda: all(key in self._known or key[0] in self._lost for key in self.chosen), LISTED_S)
         found = {(m.host, m.pid): (launch, m) for launch in self._discovery.launches() for m in launch.members}
         members: dict[tuple[str, int], Member] = {}
         failed: list[ProcessStacks] = []
@@ -92,7 +95,7 @@ class Watched:
 
     def _why_not(self, key: tuple[str, int]) -> str:
         host, pid = key
-        if host in self._samples:
+        if host in self._listed:
             return f"there is no process {pid} on {host}."
         return self._lost.get(host, f"{host} did not answer within {CONNECT_S:.0f} s.")
 
@@ -129,7 +132,8 @@ class Watched:
         pass
 
     def on_sample(self, host: str, sample: Sample) -> None:
-        self._samples[host] = sample
+        if sample.new:
+            self._listed.add(host)
         self._known |= {(host, i.pid): i for i in sample.new}
         for pid, _ in sample.gone:
             self._known.pop((host, pid), None)

@@ -2,7 +2,8 @@
 
 Never a lone rank: its siblings die within 0.2 s of its death and take their evidence along. So all hosts are asked at
 once, and on each the agent stops the supervisors, which would kill the rest, and lets one rank go after another. What
-they print is read from where their standard error leads, from the size that the file had before.
+they print comes with the agent's answer; what arrives later, through a pipe, is read from the launch's logs and from
+where their standard error leads, from the size that the file had before.
 """
 
 from __future__ import annotations
@@ -53,10 +54,7 @@ class _Tail:
         while len(self.data) < MOST_BYTES:
             at = self.offset + len(self.data)
             answer = await self.host.request("look", what="read", path=self.path, offset=at, limit=READ_BYTES)
-            try:
-                piece = base64.b64decode(str(answer.get("data") or ""))
-            except binascii.Error:
-                return
+            piece = _decoded(answer.get("data"))
             self.data += piece
             if len(piece) < READ_BYTES:
                 return
@@ -82,11 +80,9 @@ class Aborting:
         await asyncio.gather(*(self._mark_logs(name) for name in names))
         await asyncio.gather(*(self._signal(name) for name in names))
         deadline = time.monotonic() + LATE_S
-        while True:
+        while self._awaited() and time.monotonic() < deadline:
             await asyncio.gather(*(self._read(tail) for tail in self._tails.values()))
             self._sort_out()
-            if time.monotonic() > deadline or not self._awaited():
-                break
             await asyncio.sleep(0.25)
         for member in self._ranks:
             self._close(member)
@@ -112,7 +108,7 @@ class Aborting:
     async def _signal(self, name: str) -> None:
         host = self._hosts.get(name)
         targets = {m.pid: m for m in self._ranks if m.host == name}
-        hold = [m for m in self._launch.members if m.host == name and m.rank is None and m.role in HOLD_ROLES]
+        hold = [m for m in self._launch.members if m.host == name and m.role in HOLD_ROLES and m not in self._ranks]
         held = f", {', '.join(f'{m.role} {m.pid}' for m in hold)} held" if hold else ""
         self._taking.note(f"SIGABRT to {len(targets)} ranks on {name}{held}")
         try:
@@ -135,6 +131,10 @@ class Aborting:
         self._taking.note(f"rank {member.rank} (pid {member.pid} on {member.host}): {self._result[owner]}")
         if path.startswith("/") and offset is not None:
             self._watch(host, path, offset)
+        if dumps := parse(_decoded(answer.get("data")).decode("utf-8", "replace")):
+            # The agent read it between this process's waking and its death: nobody else wrote meanwhile.
+            named = attribute(dumps, {owner: self._known.get(owner, ())}).owned.get(owner)
+            self._keep(member, named or dumps[-1])
 
     def _watch(self, host: Host, path: str, offset: int) -> None:
         tail = self._tails.setdefault((host.name, path), _Tail(host, path, offset))
@@ -166,9 +166,12 @@ class Aborting:
                 if dump in sorted_out.strays and owner is not None:
                     found.setdefault(owner, dump)
         for owner, dump in found.items():
-            if self._found.get(owner) != dump:
-                self._found[owner] = dump
-                self._taking.put(self._stacks(targets[owner], dump))
+            if owner not in self._found or len(dump.threads) > len(self._found[owner].threads):
+                self._keep(targets[owner], dump)
+
+    def _keep(self, member: Member, dump: FaultDump) -> None:
+        self._found[member.host, member.pid] = dump
+        self._taking.put(self._stacks(member, dump))
 
     def _by_place(self, key: tuple[str, str], dump: FaultDump, targets: Mapping[Owner, Member]) -> Owner | None:
         if dump.rank is not None:
@@ -205,3 +208,10 @@ class Aborting:
             threads = self._known.get(owner, ())
             before = ProcessStacks(member.host, member.pid, member.rank, "py-spy", threads, role=member.role)
         self._taking.put(replace(before, error=" ".join(filter(None, (before.error, error)))))
+
+
+def _decoded(data: object) -> bytes:
+    try:
+        return base64.b64decode(data) if isinstance(data, str) else b""
+    except binascii.Error:
+        return b""

@@ -17,7 +17,7 @@ from tui.collect.host import Host
 from tui.errors import HostError
 from tui.model import Dump, Launch, Member, ProcessStacks
 from tui.session import pyspy_there
-from tui.session.aborting import Aborting
+from tui.session.aborting import HOLD_ROLES, Aborting
 from tui.session.taking import OnDump, Taking
 from tui.stacks import kernel, pyspy
 from tui.stacks.explain import pyspy_error
@@ -26,8 +26,8 @@ LOOK_S = 8.0
 PYSPY_S = 45.0
 """For all processes of a host; one that hangs is killed by the agent long before."""
 
-_MISSING = "no py-spy"
-"""How the agent begins to say that there is no program to run."""
+_MISSING, _UNFIT = "py-spy is not on this host", "py-spy cannot be run"
+"""How the agent says that there is no program, and that the one it was told of does not start."""
 
 
 class Capture:
@@ -53,7 +53,7 @@ class Capture:
         ``known`` has them: they tell whose a printed stack is, and remain where nothing is printed."""
         if known is None or not any(t.thread_id for p in known.processes for t in p.threads):
             known = await self.stacks(launch)
-        ranks = launch.ranks() or launch.members
+        ranks = launch.ranks() or [m for m in launch.members if m.role not in HOLD_ROLES] or launch.members
         taking = Taking(next(self._numbers), launch, "abort", ranks, self._on_dump)
         try:
             await Aborting(self._hosts, taking, launch, ranks, known).run()
@@ -94,7 +94,7 @@ class Capture:
         program = pyspy_there.path_on(host)
         without = await self._run_pyspy(taking, host, members, program)
         if without:
-            taking.note(f"py-spy: {host.name} has none, sending ours")
+            taking.note(f"py-spy: none that fits on {host.name}, sending ours")
             try:
                 program = await pyspy_there.send(host)
             except HostError as error:
@@ -110,22 +110,26 @@ class Capture:
     ) -> list[Member]:
         """Run py-spy on every process at once and take what comes; returns those for which there is no py-spy."""
         waiting = {m.pid: m for m in members}
-        without: list[Member] = []
-        async for answer in host.answers(
-            "stacks", timeout=PYSPY_S, procs=_keys(members), program=program, native=False
-        ):
-            member = waiting.pop(decode.integer(answer.get("pid")) or 0, None)
-            if member is None:
-                continue
-            error = answer.get("error")
-            if isinstance(error, str) and error.startswith(_MISSING):
-                without.append(member)
-            elif isinstance(error, str):
-                scope = host.hello.ptrace_scope if host.hello else None
-                self._fail(taking, member, pyspy_error(error, scope), decode.number(answer.get("duration_s")))
-            else:
-                self._read(taking, member, answer)
-        return without
+        unfit: list[Member] = []
+        asked = {"procs": _keys(members), "program": program, "native": False}
+        try:
+            async for answer in host.answers("stacks", timeout=PYSPY_S, **asked):
+                member = waiting.pop(decode.integer(answer.get("pid")) or 0, None)
+                error = answer.get("error")
+                if member is None:
+                    continue
+                if isinstance(error, str) and error.startswith(_UNFIT):
+                    unfit.append(member)
+                elif isinstance(error, str):
+                    scope = host.hello.ptrace_scope if host.hello else None
+                    self._fail(taking, member, pyspy_error(error, scope), decode.number(answer.get("duration_s")))
+                else:
+                    self._read(taking, member, answer)
+        except HostError as error:
+            if _MISSING in str(error):
+                return list(members)
+            raise
+        return unfit
 
     def _read(self, taking: Taking, member: Member, answer: Mapping[str, Any]) -> None:
         said: Any = answer.get("json")

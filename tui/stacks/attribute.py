@@ -89,7 +89,8 @@ def _key(frame: Frame) -> tuple[str, str, int]:
 
 
 def _named(dump: FaultDump, known: Sequence[ThreadStack], written: set[tuple[str, str, int]]) -> FaultDump:
-    """The dump with what was known of its threads, the main one first.
+    """The dump with what was known of its threads (qualified function names and the kernel's word included), the main
+    one first.
 
     Where lines are torn apart, a thread whose earlier frames were all ``written`` somewhere keeps the earlier ones:
     what hangs stands where it stood.
@@ -102,8 +103,11 @@ def _named(dump: FaultDump, known: Sequence[ThreadStack], written: set[tuple[str
             main = is_program(thread.frames) or (thread.main and not dump.mixed)
             threads.append(replace(thread, main=main and not any(t.main for t in known)))
             continue
-        keep = dump.torn and all(_key(f) in written for f in old.frames)
-        frames = old.frames if keep else thread.frames
-        name = old.name or thread.name
-        threads.append(replace(thread, os_thread_id=old.os_thread_id, name=name, main=old.main, frames=frames))
+        same = [_key(f) for f in old.frames] == [_key(f) for f in thread.frames]
+        keep = same or (dump.torn and all(_key(f) in written for f in old.frames))
+        if keep and old.frames:
+            threads.append(replace(old, active=None, owns_gil=None))
+        else:
+            name = old.name or thread.name
+            threads.append(replace(thread, os_thread_id=old.os_thread_id, name=name, main=old.main))
     return replace(dump, threads=tuple(sorted(threads, key=lambda t: not t.main)))

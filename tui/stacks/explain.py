@@ -9,7 +9,7 @@ _STOPPED = "it is stopped by a signal or a debugger (state T)"
 
 def pyspy_error(said: str, ptrace_scope: int | None = None) -> str:
     """Why py-spy gave no stack, and what to do. ``ptrace_scope`` is that host's ``kernel.yama.ptrace_scope``."""
-    if re.search(r"[Pp]ermission|not permitted|EPERM|EACCES|os error (1|13)\b", said):
+    if re.search(r"[Pp]ermission|not permitted|may not look|EPERM|EACCES|os error (1|13)\b", said):
         if ptrace_scope == 1:
             return (
                 "py-spy may not read it: kernel.yama.ptrace_scope is 1 there; log in as root, or have root run "
