@@ -66,15 +66,17 @@ def _traits_in_place(tree: ProcessTree) -> Traits:
     own = {key: process.trait for key, process in tree.table.items() if process.trait is not None}
     traits = {key: trait for key, trait in own.items() if not _is_env_rank(trait)}
     traits |= _env_ranks(tree, {key: trait for key, trait in own.items() if _is_env_rank(trait)}, traits)
-    for key, process in sorted(tree.table.items(), key=lambda item: (item[0][1], item[0][0])):
+    owners = {key[0] for key, trait in traits.items() if trait.framework in SERVERS and trait.role in PARENTS}
+    below = [process for process in tree.table.values() if process.identity.ppid in owners]
+    for process in sorted(below, key=lambda process: (process.identity.start_ticks, process.identity.pid)):
         parent = tree.parent(process)
         above = traits.get(parent.key) if parent else None
         if parent is None or above is None or above.framework not in SERVERS or above.role not in PARENTS:
             continue
-        trait = traits.get(key)
+        trait = traits.get(process.key)
         forked = trait is not None and trait.role == "driver" and parent.identity.cmdline == process.identity.cmdline
         if forked or (trait is None and is_spawned_worker(process.identity)):
-            traits[key] = Trait(above.framework, "worker")
+            traits[process.key] = Trait(above.framework, "worker")
     return traits
 
 
