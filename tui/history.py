@@ -140,6 +140,8 @@ class HostHistory:
         self.first_t: float | None = None
         self.latest: Sample | None = None
         self.gpus: dict[str, Track] = {}
+        self.last_gpus: tuple[Gpu, ...] = ()
+        """As NVML answered last; whether that is long ago, the tracks tell."""
         self.procs: dict[Ident, ProcTrack] = {}
         self.identities: dict[Ident, Identity] = {}
         self.logs: dict[str, LogTrack] = {}
@@ -153,6 +155,7 @@ class HostHistory:
         t = self._pace(sample)
         if self.first_t is None:
             self.first_t = sample.t
+        self.last_gpus = sample.gpus if sample.gpus is not None else self.last_gpus
         for gpu in sample.gpus or ():
             track = self.gpus.get(gpu_key(gpu)) or self.gpus.setdefault(gpu_key(gpu), Track(GPU_FIELDS))
             track.add(t, [getattr(gpu, name) for name in GPU_FIELDS])
@@ -205,7 +208,7 @@ class HostHistory:
     @property
     def gap_s(self) -> float:
         """A longer pause than this between two samples is a gap in observation."""
-        return max(3.0, 2.6 * self.interval_s)
+        return max(3.5, 3.4 * self.interval_s)
 
 
 class History:

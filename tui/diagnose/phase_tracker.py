@@ -100,7 +100,7 @@ class Run:
         moved = self._count(marker, rank, frame, t) if frame is not None else leading
         phase = self._target(marker, occurrence, rank, frame)
         if leading or frame is not None:
-            self._enter(phase, t, marker)
+            self._enter(phase, t, marker, drawn=frame is not None)
         if marker.who == "all" and rank is not None:
             self.ranks[rank] = (phase, t, self._order)
         else:
@@ -168,13 +168,15 @@ class Run:
         full = frame is not None and frame.done >= frame.total > 0
         return marker.then if marker.then and (full or marker.edge == "end") else marker.phase
 
-    def _enter(self, phase: str, t: float | None, marker: Marker) -> None:
+    def _enter(self, phase: str, t: float | None, marker: Marker, *, drawn: bool) -> None:
         if marker.edge == "ready":
             self.ready, self.ready_t = True, t
         if marker.run == "over":
             self.over = True
         self.phase_open = marker.edge != "end"
         if phase != self.phase:
+            if not drawn:
+                self.counter = None  # what was counted belongs to the phase before
             self.phase, self.phase_since = phase, t
             self.spans.append((phase, t))
 

@@ -1,0 +1,49 @@
+"""Rival explanations of a silence. Each predicts; an observation refutes it, and the table of both is what is shown.
+
+Adding one is adding an entry to the list of its module: a cause id, the phases that it explains, a function that sets
+its predictions against the scene, a remedy with its source, and the probe that would settle it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tui.diagnose.observe import Scene
+from tui.diagnose.phases import is_healthy, title
+from tui.model import Explanation, Prediction
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """``phases`` empty: any. ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy
+    starts are known to look the same for a while. ``waits``: what it explains is a wait for somebody, not work."""
+
+    cause: str
+    predict: Callable[[Scene], list[Prediction]]
+    phases: frozenset[str] = frozenset()
+    not_phases: frozenset[str] = frozenset()
+    remedy: str = ""
+    probe: str = "stacks"
+    patience: float = 1.0
+    waits: bool = False
+    decisive: bool = False
+
+    @property
+    def healthy(self) -> bool:
+        return is_healthy(self.cause)
+
+    def concerns(self, phase: str) -> bool:
+        return (not self.phases or phase in self.phases) and phase not in self.not_phases
+
+    def explain(self, scene: Scene) -> Explanation:
+        """Alive where its first prediction, the one that only it makes, was seen to hold, and nothing refutes the rest."""
+        predictions = tuple(self.predict(scene))
+        outcomes = [prediction.outcome for prediction in predictions]
+        alive = outcomes[0] == "fits" and "refutes" not in outcomes
+        return Explanation(self.cause, title(self.cause), self.healthy, alive, predictions, self.remedy)
+
+
+def expect(signal: str, expects: str, seen: str, holds: bool | None) -> Prediction:
+    """A prediction set against what was seen; ``holds`` ``None`` where that is not known."""
+    return Prediction(signal, expects, seen, "unknown" if holds is None else "fits" if holds else "refutes")

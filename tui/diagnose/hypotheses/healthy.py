@@ -1,0 +1,216 @@
+"""Healthy silences: as many and as sharp as the hung ones. Each needs somebody to be seen at work."""
+
+from __future__ import annotations
+
+from tui.diagnose.hypotheses import Hypothesis, expect, seen
+from tui.diagnose.observe import MB, ProcView, Scene
+from tui.diagnose.phases import COMPUTES_ON_CPU
+from tui.model import Prediction
+
+
+def _known(scene: Scene, holds: bool) -> bool | None:
+    """What holds is known by itself; that it does not hold is known only where everything was seen."""
+    return True if holds else False if scene.observed else None
+
+
+def spinning_on_gpu(scene: Scene) -> bool:
+    """Whether busy cores are explained by GPUs that spin in a collective."""
+    return scene.gpu_kinds.get("spins", 0) > 0 and not scene.gpu_kinds.get("works", 0)
+
+
+def cpu_workers(scene: Scene) -> list[ProcView]:
+    """Processes whose CPU is work: not what a wait burns, or one core in a phase that computes where no GPU spins."""
+    one_core_works = scene.phase in COMPUTES_ON_CPU and not spinning_on_gpu(scene) and not scene.run.waits_for_baton
+    return [view for view in scene.living if view.computes or (one_core_works and view.one_core)]
+
+
+def odd_workers(scene: Scene) -> list[ProcView]:
+    """Those that keep the others waiting by working: some GPUs spin, and a rank outside of the collective is busy."""
+    idle, spins = scene.gpu_kinds.get("idle", 0), scene.gpu_kinds.get("spins", 0)
+    at_work = [view for view in scene.workers if view.children_work or view.computes or view.moves_bytes or view.in_storage]
+    if at_work and len(at_work) < len(scene.workers):
+        return at_work
+    others_busy = all(view.one_core or view.computes for view in scene.workers)
+    if spins and 0 < idle <= spins and others_busy and scene.phase in COMPUTES_ON_CPU:
+        return at_work or scene.workers[:0] or [view for view in scene.workers if view.one_core][:1]
+    return []
+
+
+def _kernel_build(scene: Scene) -> list[Prediction]:
+    at_work = [view for view in scene.living if view.builds]
+    return [expect("compilers", "compilers that burn CPU under a rank", seen.builders(scene), _known(scene, bool(at_work)))]
+
+
+def _torch_compile(scene: Scene) -> list[Prediction]:
+    at_work = [view for view in scene.living if view.children_work]
+    alone = scene.phase == "compile" and bool(cpu_workers(scene))
+    return [
+        expect(
+            "children_cpu", "compile workers or the rank itself burn CPU", _children_or_cpu(scene), _known(scene, bool(at_work) or alone)
+        )
+    ]
+
+
+def _children_or_cpu(scene: Scene) -> str:
+    return seen.children(scene) if any(view.children_work for view in scene.living) else f"{seen.children(scene)}; {seen.cpu(scene)}"
+
+
+def _cpu_bound_capture(scene: Scene) -> list[Prediction]:
+    return [
+        expect("rank_cpu", "ranks compute on the CPU", seen.cpu(scene), _known(scene, bool(cpu_workers(scene)))),
+        expect("gpus", "the GPUs wait for it", seen.gpus(scene), not scene.gpu_kinds.get("works")),
+    ]
+
+
+def _storage(scene: Scene) -> list[Prediction]:
+    moving = [view for view in scene.living if (view.read or 0.0) + (view.write or 0.0) >= 3e5 or view.in_storage]
+    return [expect("bytes", "bytes are read or written", seen.byte_flow(scene), _known(scene, bool(moving)))]
+
+
+def _download(scene: Scene) -> list[Prediction]:
+    got = [view for view in scene.living if (view.received or 0.0) >= MB or (view.cache or 0.0) >= 1e5]
+    return [expect("bytes", "bytes are received or the cache grows", seen.byte_flow(scene), _known(scene, bool(got)))]
+
+
+def _importing(scene: Scene) -> list[Prediction]:
+    busy = [view for view in scene.living if (view.cpu or 0.0) >= 15.0 or view.moves_bytes or view.in_storage]
+    return [
+        expect("rank_cpu", "a process imports: CPU or reads", f"{seen.cpu(scene)}; {seen.byte_flow(scene)}", _known(scene, bool(busy)))
+    ]
+
+
+def _repacking(scene: Scene) -> list[Prediction]:
+    works = bool(scene.gpu_kinds.get("works")) or any(gpu.mem_moved for gpu in scene.gpus)
+    return [
+        expect(
+            "rank_cpu", "busy cores, GPU kernels or moving GPU memory", f"{seen.cpu(scene)}; {seen.gpus(scene)}",
+            _known(scene, works or bool(cpu_workers(scene))),
+        )
+    ]  # fmt: skip
+
+
+def _autotune(scene: Scene) -> list[Prediction]:
+    return [expect("gpus", "GPUs work in bursts", seen.gpus(scene), _gpu_works(scene))]
+
+
+def _gpu_works(scene: Scene) -> bool | None:
+    if scene.gpu_kinds.get("works"):
+        return True
+    return None if scene.gpu_kinds.get("unknown") else False
+
+
+def _rank0(scene: Scene) -> list[Prediction]:
+    odd = odd_workers(scene)
+    said = f"{seen.who(odd)} works: {_children_or_cpu(scene)}" if odd else f"{seen.cpu(scene)}; {seen.gpus(scene)}"
+    return [expect("ranks_compared", "few ranks work while the others wait for them", said, _known(scene, bool(odd)))]
+
+
+def _starved(scene: Scene) -> list[Prediction]:
+    share = scene.fact_number("cgroup_throttled_pct", 120.0)
+    said = "not looked at" if share is None else f"throttled {share:.0f} % of the time"
+    burned = sum((view.cpu or 0.0) + (view.children or 0.0) for view in scene.living)
+    return [
+        expect("cgroup", "the control group is throttled half of the time", said, None if share is None else share >= 50.0),
+        expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= 50.0)),
+    ]
+
+
+def _elsewhere(scene: Scene) -> list[Prediction]:
+    waits = scene.run.waits_for_baton
+    here = any(view.builds for view in scene.living)
+    return [
+        expect("log", "ranks say that they wait for a build lock", waits or "no such line", waits is not None),
+        expect("compilers", "no compiler on the watched hosts", seen.builders(scene), not here),
+        expect("lock_file", "the lock's owner lives, on another host", _lock_text(scene), _owner_elsewhere(scene)),
+    ]
+
+
+def _owner_elsewhere(scene: Scene) -> bool | None:
+    facts = [fact for fact in scene.facts("lock_file", 120.0) if isinstance(fact.value, dict)]
+    if not facts:
+        return None
+    owner = facts[-1].value.get("lock_owner_pid_alive")
+    return None if owner is None else bool(owner)
+
+
+def _lock_text(scene: Scene) -> str:
+    facts = scene.facts("lock_file", 120.0)
+    return str(facts[-1].value)[:160] if facts else "not looked at"
+
+
+def _gpu_work(scene: Scene) -> list[Prediction]:
+    return [expect("gpus", "memory controller, links or memory of a GPU move", seen.gpus(scene), _gpu_moves(scene))]
+
+
+def _gpu_moves(scene: Scene) -> bool | None:
+    return True if any(gpu.mem_moved for gpu in scene.gpus) else _gpu_works(scene)
+
+
+def _cpu_work(scene: Scene) -> list[Prediction]:
+    busy = cpu_workers(scene) or [view for view in scene.living if view.children_work]
+    return [expect("rank_cpu", "a process burns what no wait burns", _children_or_cpu(scene), _known(scene, bool(busy)))]
+
+
+def _resources(scene: Scene) -> list[Prediction]:
+    told = scene.phase == "wait_resources"
+    return [
+        expect("log", "the log says that it waits for nodes, placement or a gate", f"phase {scene.phase}", told),
+        expect("ranks", "no rank computes", seen.cpu(scene), not scene.observed or not cpu_workers(scene)),
+    ]
+
+
+ANY: frozenset[str] = frozenset()
+_SERVED = frozenset({"serving", "shutdown"})
+
+HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
+    Hypothesis(
+        "waiting_resources", _resources, frozenset({"wait_resources"}), waits=True, probe="snapshot",
+        remedy="Check the scheduler's queue: nodes, pods or the placement group it asks for (Ray, Slurm or Kubernetes).",
+    ),
+    Hypothesis(
+        "kernel_build", _kernel_build, not_phases=_SERVED,
+        remedy="Let it build; the next start finds the kernels in the cache (flashinfer, Triton, DeepGEMM caches).",
+    ),
+    Hypothesis(
+        "cpu_starved", _starved, not_phases=_SERVED,
+        remedy="Raise the container's CPU limit (cgroup v2 cpu.max).",
+    ),
+    Hypothesis(
+        "slow_download", _download, frozenset({"weight_download", "weight_load", "draft_load", "unknown"}),
+        remedy="Let it download, or fetch the weights beforehand (huggingface_hub).",
+    ),
+    Hypothesis(
+        "slow_import", _importing, frozenset({"import", "spawn"}),
+        remedy="Let it import; a local virtual environment starts faster than one on a network file system (CPython).",
+    ),
+    Hypothesis(
+        "rank0_preparing", _rank0, frozenset({"data_index", "dist_init", "training_step", "unknown", "kv_alloc"}),
+        remedy="Let the rank finish, but mind the collective's time-out (torch.distributed).",
+    ),
+    Hypothesis(
+        "torch_compile", _torch_compile, frozenset({"compile", "graph_capture", "warmup", "profile", "post_load", "kv_alloc"}),
+        remedy="Let it compile; the next start reads the cache (torch.compile).",
+    ),
+    Hypothesis(
+        "cpu_bound_capture", _cpu_bound_capture, frozenset({"graph_capture"}),
+        remedy="Let it capture, or capture fewer batch sizes (vLLM cudagraph_capture_sizes, SGLang --cuda-graph-max-bs).",
+    ),
+    Hypothesis(
+        "slow_storage", _storage, not_phases=_SERVED,
+        remedy="Let it read; local NVMe or prefetching would be faster (safetensors over network file systems).",
+    ),
+    Hypothesis(
+        "repacking", _repacking, frozenset({"post_load", "draft_load", "weight_load"}),
+        remedy="Let it repack; quantised weights take minutes (SGLang issue 9162).",
+    ),
+    Hypothesis(
+        "autotune", _autotune, frozenset({"warmup", "jit_build", "profile"}),
+        remedy="Let it tune; the result is cached (flashinfer autotuner).",
+    ),
+    Hypothesis(
+        "builder_elsewhere", _elsewhere, frozenset({"jit_build"}), waits=True,
+        remedy="Look on the other hosts of the shared file system for the compiler that holds the lock (file baton).",
+    ),
+    Hypothesis("gpu_work", _gpu_work),
+    Hypothesis("cpu_work", _cpu_work, not_phases=_SERVED),
+)  # fmt: skip

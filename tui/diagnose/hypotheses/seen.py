@@ -1,0 +1,118 @@
+"""What was seen, in words with numbers: the sentences that predictions, reasons and evidence share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import fmean
+
+from tui.diagnose.compilers import is_compiler
+from tui.diagnose.observe import MB, ProcView, Scene
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """Rank numbers as ranges: ``0-3,7``."""
+    parts: list[str] = []
+    for rank in sorted(set(ranks)):
+        if parts and rank == int(parts[-1].split("-")[-1]) + 1:
+            parts[-1] = f"{parts[-1].split('-')[0]}-{rank}"
+        else:
+            parts.append(str(rank))
+    return ",".join(parts)
+
+
+def who(views: Sequence[ProcView]) -> str:
+    """``rank 0``, ``ranks 4-7``, or the roles."""
+    ranks = [view.member.rank for view in views if view.member.rank is not None]
+    if not ranks:
+        return ", ".join(dict.fromkeys(view.name for view in views)) or "none"
+    return f"rank{'s' if len(ranks) > 1 else ''} {ranks_text(ranks)}"
+
+
+def _waits_in(views: Sequence[ProcView]) -> str:
+    places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
+    return f" in {places.most_common(1)[0][0]}" if places else ""
+
+
+def cpu(scene: Scene) -> str:
+    views = scene.workers
+    if not scene.observed:
+        return "CPU not known"
+    asleep = [view for view in views if view.asleep]
+    core = [view for view in views if view.one_core]
+    kind = "ranks" if scene.ranks else "processes"
+    if len(asleep) == len(views):
+        together = sum(view.cpu or 0.0 for view in views)
+        number = f"all {len(views)} {kind}" if len(views) > 1 else f"the {kind[:-1] if kind == 'ranks' else 'process'}"
+        return f"{number} asleep{_waits_in(asleep)}, {together:.1f} % CPU together"
+    if len(core) == len(views):
+        return f"all {len(views)} {kind} at one core each" if len(views) > 1 else "the rank at one core"
+    parts = [
+        f"{who(group)} {text}"
+        for group, text in (
+            (asleep, f"asleep{_waits_in(asleep)}"),
+            (core, "at one core"),
+            ([view for view in views if view.computes], "between or above"),
+            ([view for view in views if view.state in "Tt"], "stopped"),
+        )
+        if group
+    ]
+    rest = sum(view.cpu or 0.0 for view in views)
+    return "; ".join(parts) + f"; {rest / 100:.1f} cores in all"
+
+
+def gpus(scene: Scene) -> str:
+    if not scene.gpus:
+        return "no GPU in use"
+    parts: list[str] = []
+    for kind, text in (
+        ("works", "working"),
+        ("spins", "at {util:.0f} % with the memory controller at {mem}"),
+        ("idle", "at {util:.0f} %"),
+        ("unknown", "not known"),
+    ):
+        group = [gpu for gpu in scene.gpus if gpu.kind == kind]
+        if not group:
+            continue
+        util = fmean([gpu.util for gpu in group if gpu.util is not None] or [0.0])
+        known = [gpu.mem_util for gpu in group if gpu.mem_util is not None]
+        power = [gpu.power for gpu in group if gpu.power is not None]
+        share = f"all {len(group)}" if len(group) == len(scene.gpus) > 1 else f"{len(group)} of {len(scene.gpus)}"
+        said = text.format(util=util, mem=f"{fmean(known):.0f} %" if known else "an unknown level")
+        parts.append(f"{share} GPUs {said}" + (f", {fmean(power):.0f} W each" if power else ""))
+    return "; ".join(parts)
+
+
+def byte_flow(scene: Scene) -> str:
+    views = scene.living
+    read = sum(view.read or 0.0 for view in views)
+    got = sum(view.received or 0.0 for view in views)
+    wrote = sum(view.write or 0.0 for view in views)
+    if not any(view.read is not None or view.received is not None for view in views):
+        return "bytes not known"
+    said = [f"{value / MB:.1f} MB/s {name}" for value, name in ((read, "read"), (got, "received"), (wrote, "written"))]
+    moving = [text for text, value in zip(said, (read, got, wrote), strict=True) if value >= 5e4]
+    return ", ".join(moving) or "no bytes read or received"
+
+
+def builders(scene: Scene) -> str:
+    at_work = [view for view in scene.living if view.builds]
+    if not at_work:
+        return "no compiler"
+    names: Counter[str] = Counter()
+    for view in at_work:
+        host = scene.history.host(view.member.host)
+        proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
+        for group in (proc.last.children if proc is not None and proc.last is not None else ()):
+            if is_compiler(group.comm):
+                names[group.comm] += group.n
+    burned = sum(view.compilers or 0.0 for view in at_work) / 100.0
+    return f"{', '.join(f'{n} {comm}' for comm, n in names.most_common(3)) or 'compilers'} under {who(at_work)}, {burned:.1f} cores"
+
+
+def children(scene: Scene) -> str:
+    at_work = [view for view in scene.living if view.children_work]
+    if not at_work:
+        return "no busy child"
+    burned = sum(view.children or 0.0 for view in at_work) / 100.0
+    return f"children of {who(at_work)} burn {burned:.1f} cores"

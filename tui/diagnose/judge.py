@@ -1,0 +1,375 @@
+"""From a scene to a judgement: decisive evidence first, then progress, then visible work, then the stall.
+
+Time asks, evidence answers: how long nothing was seen decides when to speak, never what is said. The times below count
+observed quiet only; a gap in observation stops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tui.diagnose.hypotheses import Hypothesis, seen
+from tui.diagnose.hypotheses.healthy import HEALTHY_HYPOTHESES
+from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
+from tui.diagnose.observe import ProcView, Scene
+from tui.diagnose.phase_tracker import FatalLine, Run
+from tui.diagnose.phases import PLAIN_WORK, title
+from tui.model import CauseId, Explanation, Strength, VerdictId
+
+SUSPECT_S = 32.0
+HUNG_S = 78.0
+"""Observed quiet after which a stall that no healthy explanation fits is suspect, and hung; times the patience of the
+explanation and of the phase. Compilers pause for up to 20 s between two files, readers for some seconds."""
+
+DECISIVE_S = 12.0
+"""The same for evidence that speaks for itself: enough for a second look."""
+
+RECENT_S = 10.0
+PHASE_PATIENCE: Mapping[str, float] = {"import": 3.0, "spawn": 2.0, "weight_load": 1.5, "checkpoint_save": 2.0}
+"""Modules on a network file system come without visible bytes for a while, and storage has hiccups."""
+
+LOG_ONLY_SUSPECT_S = 900.0
+"""A silent log without any signal: longer than nine tenths of the healthy silences on record, and no evidence."""
+
+PAUSED_BUILD = 2.0
+"""More patience where compilers were at work in this phase already."""
+
+
+@dataclass(slots=True)
+class Judgement:
+    id: VerdictId
+    strength: Strength = "weak"
+    cause: CauseId | None = None
+    reasons: list[str] = field(default_factory=list[str])
+    explanations: tuple[Explanation, ...] = ()
+    remedy: str = ""
+    probe: str | None = None
+    culprits: list[tuple[ProcView | None, int | None, str]] = field(
+        default_factory=list[tuple[ProcView | None, int | None, str]]
+    )
+    quiet_s: float = 0.0
+    still: bool = False
+    """Whether nothing moved in the look window."""
+
+
+class Clock:
+    """What is carried from verdict to verdict: since when nothing moves, and how much of that was not observed."""
+
+    def __init__(self, memory: Mapping[str, Any], scene: Scene) -> None:
+        start = min((host.first_t for host in scene.hosts if host.first_t is not None), default=scene.now)
+        self.before: float | None = memory.get("now")
+        self.moved: float = memory.get("moved", max(start, scene.news_t or start))
+        self.credit: float = memory.get("credit", 0.0)
+        self.blind: float = memory.get("blind", 0.0)
+        self.built: str = memory.get("built", "")
+        self.slow: dict[str, float] = dict(memory.get("slow", {}))
+        self._now = scene.now
+
+    def note(self, scene: Scene, moves: bool) -> None:
+        """``moves``: somebody was seen at work in the look window."""
+        news = scene.news_t
+        if moves:
+            self.moved, self.credit, self.blind = self._now, 0.9 * scene.look_s, 0.0
+        elif news is not None and news > self.moved:
+            self.moved, self.credit, self.blind = news, 0.0, 0.0
+        elif not scene.observed and scene.workers:
+            self.blind += self._now - (self.before if self.before is not None else self._now)
+
+    @property
+    def quiet_s(self) -> float:
+        """Observed seconds without movement. Work that a look window still shows ended near that window's start."""
+        return max(0.0, self._now - self.moved + (self.credit if self._now > self.moved else 0.0) - self.blind)
+
+    def memory(self) -> dict[str, Any]:
+        return {
+            "now": self._now,
+            "moved": self.moved,
+            "credit": self.credit,
+            "blind": self.blind,
+            "built": self.built,
+            "slow": self.slow,
+        }
+
+
+def judge(scene: Scene, clock: Clock) -> Judgement:
+    """The judgement at ``scene.now``; ``clock`` is taken on to it."""
+    stale_after = max(12.0, 3.2 * scene.interval_s)
+    if not scene.hosts or all(host.latest is None for host in scene.hosts):
+        clock.note(scene, moves=False)
+        return Judgement("unknown", reasons=["nothing has been seen of its hosts yet"])
+    decided = _fatal(scene) or _dead(scene) or _gone(scene)
+    if decided is not None:
+        clock.note(scene, moves=False)
+        return decided
+    if scene.stale_s > stale_after:
+        clock.note(scene, moves=False)
+        return Judgement("unknown", reasons=[f"a host has not been heard for {scene.stale_s:.0f} s"])
+    if scene.run.ready:
+        return _served(scene, clock)
+    return _start_up(scene, clock)
+
+
+def _start_up(scene: Scene, clock: Clock) -> Judgement:
+    progressing = _progressing(scene)
+    if not scene.workers:
+        clock.note(scene, moves=False)
+        return progressing or _log_only(scene)
+    healthy = [(h, h.explain(scene)) for h in HEALTHY_HYPOTHESES if h.concerns(scene.phase)]
+    at_work = [(h, e) for h, e in healthy if e.alive and not h.waits]
+    clock.note(scene, moves=bool(at_work))
+    if any(h.cause == "kernel_build" for h, _ in at_work):
+        clock.built = scene.phase
+    if progressing is not None:
+        progressing.explanations = tuple(e for _, e in healthy if e.alive)
+        progressing.quiet_s = clock.quiet_s
+        return progressing
+    if at_work:
+        return _slow(scene, clock, at_work, [e for _, e in healthy])
+    waits = [(h, e) for h, e in healthy if e.alive and h.waits]
+    if not scene.observed:
+        return _unobserved(scene, clock)
+    if waits:
+        hypothesis, explanation = waits[0]
+        reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", _silence(scene)]
+        return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(e for _, e in healthy), hypothesis.remedy)
+    return _stall(scene, clock, [e for _, e in healthy])
+
+
+# --------------------------------------------------------------------------------------------------- decisive evidence
+
+
+def _fatal(scene: Scene) -> Judgement | None:
+    """A fatal line of this run that nothing contradicts: no progress after it, and no server that goes on."""
+    lines = [(run, line) for run in scene.runs for line in run.fatal if _stands(run, line)]
+    if not lines or (scene.run.ready and not scene.dead and scene.living):
+        return None
+    particular = [line for _, line in lines if line.marker.cause != "exception"]
+    line = (particular or [line for _, line in lines])[0]
+    reasons = [f"fatal line: {line.text.strip()[:200]}"]
+    if scene.living:
+        reasons.append(f"{len(scene.living)} of its processes are still there")
+    return Judgement("crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log")
+
+
+def _stands(run: Run, line: FatalLine) -> bool:
+    if line.t is None:
+        return True
+    progress, ready = run.progress_t, run.ready_t
+    return not ((progress is not None and progress > line.t + 5.0) or (ready is not None and ready > line.t))
+
+
+def _dead(scene: Scene) -> Judgement | None:
+    """A needed process is gone while others of the launch live on."""
+    if not scene.living or scene.run.phase == "shutdown":
+        return None
+    dead: list[ProcView] = []
+    for view in scene.dead:
+        died = scene.died_t(view)
+        settled = 2.0 if view.member.rank is not None else 10.0
+        if died is not None and (scene.now - died >= settled or scene.interval_s > settled):
+            dead.append(view)
+    if not dead:
+        return None
+    killed = _oom_kills(scene)
+    how = "zombie" if all(view.present for view in dead) else "gone"
+    reasons = [f"{seen.who(dead)} {how} while {len(scene.living)} other processes live: {seen.cpu(scene)}"]
+    if killed:
+        reasons.insert(0, killed)
+    culprits = [(view, view.member.rank, f"its process is {how}") for view in dead]
+    remedy = (
+        "Give the job more host memory, or load with less (cgroup memory.max; the kernel log names the process)."
+        if killed
+        else "Look for its own last words, an OOM kill and an Xid in the kernel log (dmesg)."
+    )
+    cause = "oom_kill" if killed else "dead_rank"
+    return Judgement("crashed", "proven", cause, reasons, remedy=remedy, probe="log", culprits=culprits)
+
+
+def _oom_kills(scene: Scene) -> str | None:
+    count = scene.fact_number("cgroup_oom_kill", 3600.0)
+    if count:
+        return f"the kernel killed {count:.0f} processes of its control group for memory"
+    lines = [str(fact.value) for fact in scene.facts("kernel_line", 3600.0)]
+    return next((f"kernel log: {line[:160]}" for line in lines if "out of memory" in line.lower()), None)
+
+
+def _gone(scene: Scene) -> Judgement | None:
+    """All its processes have ended."""
+    if scene.living or not scene.procs:
+        return None
+    run = scene.run
+    finished = run.counter is not None and run.counter.full and scene.phase == "training_step"
+    if run.phase == "shutdown" or run.over or run.ready or finished or scene.framework is None:
+        return Judgement("ended", "firm", reasons=["all its processes have ended", _silence(scene)])
+    return Judgement(
+        "crashed", "firm", "dead_rank", [f"all its processes ended in {scene.phase}, before it was ready", _silence(scene)],
+        remedy="Look at the log's last lines and the kernel log (dmesg).", probe="log",
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------------------- serving and progress
+
+
+def _served(scene: Scene, clock: Clock) -> Judgement:
+    """A ready server is ready for ever, unless its GPUs spin without working: then a request hangs."""
+    spin = next(h for h in HUNG_HYPOTHESES if h.cause == "collective_spin")
+    explanation = spin.explain(scene) if scene.workers else None
+    stuck = explanation is not None and explanation.alive
+    clock.note(scene, moves=not stuck)
+    if stuck and explanation is not None and clock.quiet_s >= SUSPECT_S * 2:
+        hung = clock.quiet_s >= HUNG_S * 2
+        reasons = ["ready, but the GPUs have been spinning since", *_stall_reasons(scene, clock)]
+        return Judgement(
+            "hung" if hung else "suspect", "firm" if hung else "weak", spin.cause, reasons, (explanation,), spin.remedy,
+            spin.probe, quiet_s=clock.quiet_s,
+        )  # fmt: skip
+    cause, seconds = max(clock.slow.items(), key=lambda item: item[1], default=("idle", 0.0))
+    reasons = ["it said that it is ready"]
+    if seconds >= 60.0:
+        reasons.append(f"its start was slow for {seconds:.0f} s: {title(cause)}")
+    return Judgement("ready", "firm", cause if seconds >= 60.0 else "idle", reasons)
+
+
+def _progressing(scene: Scene) -> Judgement | None:
+    """Something that counts as progress moved within twice its own usual interval, or within ten seconds."""
+    counter_s = min(scene.run.interval_s() or 0.0, 600.0)
+    if scene.progress_t is not None and scene.now - scene.progress_t <= max(RECENT_S, 2.0 * counter_s):
+        counter = scene.run.counter
+        said = f"{counter.done:g} of {counter.total:g} {counter.unit}" if counter and counter.total else scene.phase
+        return Judgement("progressing", "firm", reasons=[f"{said}; moved {scene.now - scene.progress_t:.0f} s ago"])
+    if scene.news_t is not None and scene.now - scene.news_t <= RECENT_S and any(log.tail for log in scene.logs):
+        return Judgement("progressing", "weak", reasons=["the log says something new"])
+    young = [view for view in scene.living if scene.now - _seen_t(scene, view) <= RECENT_S]
+    if young and len(young) < len(scene.living) + 1:
+        return Judgement("progressing", "weak", reasons=[f"{seen.who(young)} started just now"])
+    return None
+
+
+def _seen_t(scene: Scene, view: ProcView) -> float:
+    host = scene.history.host(view.member.host)
+    proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
+    if host is None or proc is None or proc.seen_t == host.first_t:
+        return float("-inf") if host is None or host.first_t is None or scene.now - host.first_t > RECENT_S else host.first_t
+    return proc.seen_t
+
+
+def _log_only(scene: Scene) -> Judgement:
+    """No process of it is known: only the log can speak, and silence alone never convicts."""
+    silent = scene.silent_s
+    if silent is None:
+        return Judgement("unknown", reasons=["no process of it and no line of a log has been seen"])
+    if silent >= LOG_ONLY_SUSPECT_S:
+        reasons = [f"log still for {silent:.0f} s in {scene.phase}", "no process or GPU of it can be seen to say more"]
+        return Judgement("suspect", "weak", reasons=reasons, probe="snapshot", quiet_s=silent)
+    return Judgement("slow", "weak", reasons=[f"log still for {silent:.0f} s in {scene.phase}; nothing else can be seen"])
+
+
+def _unobserved(scene: Scene, clock: Clock) -> Judgement:
+    covered = min((view.coverage for view in scene.workers), default=0.0)
+    reasons = [f"only {100 * covered:.0f} % of the last {scene.look_s:.0f} s were observed"]
+    return Judgement("unknown", reasons=reasons, quiet_s=clock.quiet_s)
+
+
+# ---------------------------------------------------------------------------------------------------- work and silence
+
+
+def _slow(
+    scene: Scene, clock: Clock, at_work: list[tuple[Hypothesis, Explanation]], healthy: list[Explanation]
+) -> Judgement:
+    hypothesis, explanation = at_work[0]
+    named = hypothesis.cause not in PLAIN_WORK
+    if named and clock.before is not None:
+        clock.slow[hypothesis.cause] = clock.slow.get(hypothesis.cause, 0.0) + scene.now - clock.before
+    reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", _silence(scene)]
+    return Judgement(
+        "slow", "firm", hypothesis.cause if named else None, reasons, tuple(healthy), hypothesis.remedy, None,
+        quiet_s=clock.quiet_s,
+    )  # fmt: skip
+
+
+def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
+    """Nobody was seen at work. The explanation that stands says how long that must last before it counts."""
+    rivals = [(h, h.explain(scene)) for h in HUNG_HYPOTHESES if h.concerns(scene.phase)]
+    standing = [(h, e) for h, e in rivals if e.alive]
+    quiet = clock.quiet_s
+    table = tuple([e for _, e in standing] + healthy + [e for _, e in rivals if not e.alive])
+    reasons = _stall_reasons(scene, clock)
+    hypothesis, explanation = standing[0] if standing else (None, None)
+    suspect_s, hung_s = _times(scene, clock, hypothesis)
+    open_rival = next((e for e in healthy if not any(p.outcome == "refutes" for p in e.predictions)), None)
+    if quiet < suspect_s:
+        waits = "waiting" if scene.workers else "slow"
+        cause = hypothesis.cause if hypothesis is not None and hypothesis.cause == "rank_missing" else None
+        said = [f"nothing has moved for {quiet:.0f} s: too early to say", *reasons]
+        return Judgement(waits, "weak", cause, said, table, quiet_s=quiet, still=True)
+    if hypothesis is None or explanation is None or quiet < hung_s or open_rival is not None:
+        if open_rival is not None:
+            reasons.append(f"not refuted: {open_rival.title} ({_open_point(open_rival)})")
+        cause = hypothesis.cause if hypothesis is not None else None
+        probe = hypothesis.probe if hypothesis is not None else "stacks"
+        remedy = hypothesis.remedy if hypothesis is not None else ""
+        return Judgement("suspect", "weak", cause, reasons, table, remedy, probe, _culprits(scene), quiet, still=True)
+    strength: Strength = "proven" if hypothesis.decisive else "firm"
+    reasons.insert(0, f"{title(hypothesis.cause)}: {_fitting(explanation)}") if hypothesis.decisive else None
+    return Judgement(
+        "hung", strength, hypothesis.cause, reasons, table, hypothesis.remedy, hypothesis.probe, _culprits(scene), quiet,
+        still=True,
+    )  # fmt: skip
+
+
+def _times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[float, float]:
+    """Quiet seconds until suspect and until hung."""
+    if hypothesis is not None and hypothesis.decisive:
+        return DECISIVE_S, DECISIVE_S
+    patience = (hypothesis.patience if hypothesis is not None else 2.0) * PHASE_PATIENCE.get(scene.phase, 1.0)
+    if clock.built == scene.phase:
+        patience *= PAUSED_BUILD
+    if hypothesis is not None and hypothesis.cause == "comm_init" and _unwatched_peers(scene):
+        patience *= 2.0
+    pace = scene.run.interval_s() or 0.0
+    silent = scene.silent_s or 0.0
+    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 4.0 * HUNG_S * patience:
+        patience = 1.0  # whatever healthy wait looks the same for a while has had its time before anybody looked
+    return max(SUSPECT_S * patience, 1.5 * pace), max(HUNG_S * patience, 3.0 * pace)
+
+
+def _unwatched_peers(scene: Scene) -> bool:
+    return scene.launch.world_size is not None and scene.launch.world_size > (scene.expected or 0)
+
+
+def _stall_reasons(scene: Scene, clock: Clock) -> list[str]:
+    reasons = [_silence(scene), seen.cpu(scene), seen.gpus(scene)]
+    reasons.append(f"{seen.builders(scene)}, {seen.children(scene)}, {seen.byte_flow(scene)}")
+    return [reason for reason in reasons if reason]
+
+
+def _silence(scene: Scene) -> str:
+    return "no log" if scene.silent_s is None else f"log still for {scene.silent_s:.0f} s"
+
+
+def _fitting(explanation: Explanation) -> str:
+    return "; ".join(dict.fromkeys(p.seen for p in explanation.predictions if p.outcome == "fits"))
+
+
+def _open_point(explanation: Explanation) -> str:
+    return "; ".join(p.signal for p in explanation.predictions if p.outcome == "unknown")
+
+
+def _culprits(scene: Scene) -> list[tuple[ProcView | None, int | None, str]]:
+    """Who stands elsewhere. Rarity alone is no evidence: it takes a state, an absence or a line that was not printed."""
+    if scene.stopped:
+        return [(view, view.member.rank, f"stopped, state {view.state}") for view in scene.stopped]
+    if scene.missing:
+        return [(None, rank, "has no process on the watched hosts") for rank in scene.missing]
+    spins = scene.gpu_kinds.get("spins", 0)
+    asleep = [view for view in scene.ranks if view.asleep]
+    if spins and 0 < len(asleep) <= spins and all(v.one_core for v in scene.ranks if not v.asleep):
+        return [(view, view.member.rank, "asleep while the others spin in a collective") for view in asleep]
+    roll = scene.run.behind()
+    if roll is not None:
+        by_rank = {view.member.rank: view for view in scene.ranks}
+        what = f'has not printed "{roll[0].marker.example.split("] ")[-1][:40]}"'
+        return [(by_rank[rank], rank, what) for rank in sorted(roll[1]) if rank in by_rank]
+    return []

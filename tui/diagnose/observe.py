@@ -1,0 +1,418 @@
+"""What can be seen of a launch at one moment: every figure with the window it is taken over, unknown where that window
+was not sampled.
+
+All thresholds say in which unit and why. They separate kinds of behaviour (asleep, one busy core, many), never machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import fmean, pstdev
+
+from tui.diagnose.phase_tracker import Run, foremost
+from tui.diagnose.phases import BEFORE_GPU
+from tui.history import History, HostHistory, LogTrack, ProcTrack, gpu_key
+from tui.model import Fact, Gpu, Launch, Member
+from tui.track import COVERED, Track
+
+LOOK_S = 10.0
+"""Least window for "now", in seconds: CPU counters step by 10 ms, so that a percent is sure over it."""
+
+ASLEEP_PCT = 15.0
+"""A waiting process burns less of a core: polls and heartbeats of a sleeping Python or NCCL process cost 0.1 to 12 %."""
+CORE_PCT = (85.0, 150.0)
+"""One core: a thread that spins (NCCL, MPI, a lock) or that computes. Below and above it is work."""
+BUILDING_PCT = 5.0
+"""CPU of compilers, of one core. Existing alone is nothing: idle workers of a pool are normal."""
+CHILDREN_PCT = 20.0
+READING_BPS = 3e5
+"""Bytes a second of one process; heartbeats and log writes of a waiting process stay below 10 kB/s on average."""
+RECEIVING_BPS = 1e6
+CACHE_BPS = 1e5
+CONTEXT_MIB = 300.0
+"""A CUDA context takes 300 to 600 MiB; a GPU with less used memory is nobody's."""
+GPU_MOVES_MIB = 24.0
+
+MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class ProcView:
+    """A process of the launch over the look window. Rates in percent of a core and bytes a second."""
+
+    member: Member
+    state: str
+    wchan: str
+    present: bool
+    cpu: float | None = None
+    children: float | None = None
+    compilers: float | None = None
+    read: float | None = None
+    write: float | None = None
+    received: float | None = None
+    cache: float | None = None
+    blocked_share: float = 0.0
+    coverage: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"rank {self.member.rank}" if self.member.rank is not None else self.member.role.replace("_", " ")
+
+    @property
+    def asleep(self) -> bool:
+        """Waits without burning anything, and without moving bytes."""
+        return (
+            self.present
+            and self.state not in "ZXT"
+            and self.cpu is not None
+            and self.cpu < ASLEEP_PCT
+            and not self.moves_bytes
+            and not self.in_storage
+        )
+
+    @property
+    def one_core(self) -> bool:
+        return self.cpu is not None and CORE_PCT[0] <= self.cpu <= CORE_PCT[1]
+
+    @property
+    def computes(self) -> bool:
+        """Burns what no wait burns: part of a core, or more than one."""
+        return self.cpu is not None and (ASLEEP_PCT <= self.cpu < CORE_PCT[0] or self.cpu > CORE_PCT[1])
+
+    @property
+    def builds(self) -> bool:
+        return (self.compilers or 0.0) >= BUILDING_PCT
+
+    @property
+    def children_work(self) -> bool:
+        return (self.children or 0.0) >= CHILDREN_PCT and not self.builds
+
+    @property
+    def moves_bytes(self) -> bool:
+        return (
+            (self.read or 0.0) >= READING_BPS
+            or (self.write or 0.0) >= READING_BPS
+            or (self.received or 0.0) >= RECEIVING_BPS
+            or (self.cache or 0.0) >= CACHE_BPS
+        )
+
+    @property
+    def in_storage(self) -> bool:
+        """In uninterruptible waits, but not for good: it comes back and burns a little in between."""
+        return self.blocked_share >= 0.3 and (self.cpu or 0.0) >= 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """A GPU of the launch over the look window.
+
+    ``kind``: ``works`` where the memory controller, links or changing load corroborate utilisation, ``spins`` where
+    utilisation stands alone, ``idle``, or ``unknown``.
+    """
+
+    host: str
+    index: int
+    kind: str
+    util: float | None
+    mem_util: float | None
+    power: float | None
+    links: float | None
+    mem: float | None
+    mem_moved: bool
+
+
+class Scene:
+    """A launch at ``now``. Everything is computed once, when asked for."""
+
+    def __init__(self, history: History, launch: Launch, now: float) -> None:
+        self.history, self.launch, self.now = history, launch, now
+
+    # ------------------------------------------------------------------------------------------------ hosts and logs
+
+    @cached_property
+    def hosts(self) -> list[HostHistory]:
+        return [host for name in self.launch.hosts if (host := self.history.host(name)) is not None]
+
+    @cached_property
+    def interval_s(self) -> float:
+        return max((host.interval_s for host in self.hosts), default=1.0)
+
+    @cached_property
+    def look_s(self) -> float:
+        return max(LOOK_S, 2.1 * self.interval_s)
+
+    @cached_property
+    def stale_s(self) -> float:
+        """How old the oldest host's last sample is."""
+        return max((self.now - host.latest.t for host in self.hosts if host.latest is not None), default=0.0)
+
+    @cached_property
+    def logs(self) -> list[LogTrack]:
+        tracks = [self.history.log(ref.host, ref.path) for ref in self.launch.logs]
+        return [track for track in tracks if track is not None]
+
+    @cached_property
+    def runs(self) -> list[Run]:
+        """What the logs say of this run; what was written before its processes started is another run's."""
+        return [log.reader.run for log in self.logs if not self._of_another_run(log)]
+
+    def _of_another_run(self, log: LogTrack) -> bool:
+        run = log.reader.run
+        if run.over and any(view.present for view in self.procs):
+            return True  # it ended in order, and processes live: they have not written yet
+        started = self.started_t
+        return started is not None and run.last_t is not None and run.last_t < started - 30.0
+
+    @cached_property
+    def started_t(self) -> float | None:
+        """When the launch's oldest process started, on the monitor's timeline."""
+        host = next((host for host in self.hosts if host.latest is not None), None)
+        if self.launch.started_wall is None or host is None or host.latest is None:
+            return None
+        return self.launch.started_wall - host.latest.wall + host.latest.t
+
+    @cached_property
+    def run(self) -> Run:
+        """The run of the log that leads."""
+        return foremost(self.runs) or Run()
+
+    @cached_property
+    def framework(self) -> str | None:
+        return next((run.framework for run in self.runs if run.framework), self.launch.framework)
+
+    @cached_property
+    def news_t(self) -> float | None:
+        """When a log said something new last."""
+        times = [log.reader.news_t for log in self.logs if log.reader.news_t is not None]
+        lumps = [log.grown_t for log in self.logs if log.grown_t is not None and log.reader.news_t is None]
+        return max(times + lumps, default=None)
+
+    @cached_property
+    def silent_s(self) -> float | None:
+        """Seconds since a log grew by anything that does not come on a clock; ``None`` where no log has grown."""
+        times = [
+            log.reader.spoke_t if log.reader.spoke_t is not None else log.grown_t
+            for log in self.logs
+            if log.grown_t is not None
+        ]
+        known = [t for t in times if t is not None]
+        return max(0.0, self.now - max(known)) if known else None
+
+    @cached_property
+    def progress_t(self) -> float | None:
+        times = [run.progress_t for run in self.runs if run.progress_t is not None]
+        return max(times, default=None)
+
+    # ------------------------------------------------------------------------------------------------------ processes
+
+    @cached_property
+    def procs(self) -> list[ProcView]:
+        """The launch's processes, ended ones included (``present`` false)."""
+        views: list[ProcView] = []
+        for member in self.launch.members:
+            host = self.history.host(member.host)
+            track = host.procs.get((member.pid, member.start_ticks)) if host is not None else None
+            if host is not None and track is not None:
+                views.append(self._proc(member, host, track))
+        return views
+
+    def _proc(self, member: Member, host: HostHistory, proc: ProcTrack) -> ProcView:
+        last = proc.last
+        state = last.state if last is not None else "?"
+        wchan = (last.wchan if last is not None else None) or ""
+        if proc.gone_t is not None or last is None:
+            return ProcView(member, state, wchan, present=False)
+        track, gap = proc.track, host.gap_s
+        since = max(self.now - self.look_s, proc.seen_t)
+        coverage = track.coverage(since, self.now, gap) if self.now > since else 0.0
+
+        def rate(name: str, scale: float = 1.0) -> float | None:
+            value = track.rate(name, since, self.now, gap).value
+            return None if value is None else value * scale
+
+        states = track.values("state", since, self.now)
+        return ProcView(
+            member,
+            state,
+            wchan,
+            present=True,
+            cpu=rate("cpu_s", 100.0),
+            children=rate("children_cpu_s", 100.0),
+            compilers=rate("compilers_cpu_s", 100.0),
+            read=rate("read_bytes"),
+            write=rate("write_bytes"),
+            received=rate("net_rx_bytes"),
+            cache=rate("cache_dir_bytes"),
+            blocked_share=sum(1 for code in states if code == 68.0) / len(states) if states else 0.0,
+            coverage=coverage,
+        )
+
+    @cached_property
+    def living(self) -> list[ProcView]:
+        return [view for view in self.procs if view.present and view.state not in "ZX"]
+
+    @cached_property
+    def ranks(self) -> list[ProcView]:
+        """Living ranks."""
+        return [view for view in self.living if view.member.rank is not None]
+
+    @cached_property
+    def workers(self) -> list[ProcView]:
+        """Those whose work or wait tells: the ranks, or everything alive where no rank is known."""
+        return self.ranks or self.living
+
+    @cached_property
+    def dead(self) -> list[ProcView]:
+        """Needed processes that have ended or are zombies, and were not replaced by another of the same place."""
+        alive = {(view.member.rank, view.member.role) for view in self.living}
+        needed = {"rank", "driver", "api", "engine_core", "launcher", "data_parallel_controller"}
+        return [
+            view
+            for view in self.procs
+            if (not view.present or view.state in "ZX")
+            and (view.member.rank is not None or view.member.role in needed)
+            and (view.member.rank, view.member.role) not in alive
+        ]
+
+    def died_t(self, view: ProcView) -> float | None:
+        host = self.history.host(view.member.host)
+        proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
+        if proc is None:
+            return None
+        if proc.gone_t is not None:
+            return proc.gone_t
+        times, states = proc.track.window("state", proc.seen_t, self.now)
+        return next((t for t, code in zip(times, states, strict=True) if code in (90.0, 88.0)), None)
+
+    @cached_property
+    def stopped(self) -> list[ProcView]:
+        """Processes that are stopped or traced, and have been for as long as a debugger's look could take."""
+        return [view for view in self.living if view.state in "Tt" and self._stopped_s(view) >= 20.0]
+
+    def _stopped_s(self, view: ProcView) -> float:
+        host = self.history.host(view.member.host)
+        proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
+        if proc is None:
+            return 0.0
+        times, states = proc.track.window("state", self.now - 120.0, self.now)
+        since = self.now
+        for t, code in zip(reversed(times), reversed(states), strict=True):
+            if code not in (84.0, 116.0):
+                break
+            since = t
+        return self.now - since
+
+    @cached_property
+    def observed(self) -> bool:
+        """Whether the processes were sampled well enough to speak of now."""
+        known = [view for view in self.workers if view.cpu is not None and view.coverage >= COVERED]
+        return bool(self.workers) and len(known) == len(self.workers)
+
+    @cached_property
+    def expected(self) -> int | None:
+        """How many ranks the watched hosts should hold: the job's, at most one a GPU."""
+        seen = len({view.member.rank for view in self.procs if view.member.rank is not None})
+        world = self.launch.world_size
+        if world is None:
+            return seen or None
+        gpus = sum(len(host.gpus) for host in self.hosts)
+        return min(world, max(gpus, seen)) if gpus or seen else None
+
+    @cached_property
+    def missing(self) -> list[int]:
+        """Ranks that no watched host has, where the watched hosts should have them all."""
+        seen = {view.member.rank for view in self.procs if view.member.rank is not None}
+        world = self.launch.world_size
+        if world is None or not seen or self.expected != world:
+            return []
+        return sorted(set(range(world)) - seen)
+
+    # ----------------------------------------------------------------------------------------------------------- GPUs
+
+    @cached_property
+    def gpus(self) -> list[GpuView]:
+        """The launch's GPUs: those that hold its processes or, where the driver does not say, memory."""
+        return [view for host in self.hosts for view in self._gpus_of(host)]
+
+    def _gpus_of(self, host: HostHistory) -> Iterable[GpuView]:
+        pids = {member.pid for member in self.launch.members if member.host == host.name}
+        holders = [gpu for gpu in host.last_gpus if any(p.pid in pids for p in gpu.processes or ())]
+        held = [gpu for gpu in host.last_gpus if gpu.mem_used_mib is None or gpu.mem_used_mib >= CONTEXT_MIB]
+        ours = holders or held
+        return [self._gpu(host, gpu, host.gpus[gpu_key(gpu)]) for gpu in ours]
+
+    def _gpu(self, host: HostHistory, gpu: Gpu, track: Track) -> GpuView:
+        since, gap = self.now - self.look_s, host.gap_s
+
+        def mean(name: str) -> float | None:
+            return track.mean(name, since, self.now, gap).value
+
+        util, mem_util, links = mean("util_pct"), mean("mem_util_pct"), mean("nvlink_mib_s")
+        memory = track.values("mem_used_mib", since, self.now)
+        kind = _gpu_kind(util, mem_util, links, mean("pcie_rx_mib_s"), track.values("util_pct", since, self.now))
+        moved = bool(memory) and max(memory) - min(memory) >= GPU_MOVES_MIB
+        return GpuView(host.name, gpu.index, kind, util, mem_util, mean("power_w"), links, gpu.mem_used_mib, moved)
+
+    @cached_property
+    def gpu_kinds(self) -> dict[str, int]:
+        kinds: dict[str, int] = {}
+        for gpu in self.gpus:
+            kinds[gpu.kind] = kinds.get(gpu.kind, 0) + 1
+        return kinds
+
+    @cached_property
+    def has_context(self) -> bool:
+        return any(gpu.mem is not None and gpu.mem >= CONTEXT_MIB for gpu in self.gpus)
+
+    # ---------------------------------------------------------------------------------------------------------- facts
+
+    def facts(self, name: str, within_s: float) -> list[Fact]:
+        return [f for f in self.history.facts(self.launch.hosts, name) if f.t >= self.now - within_s]
+
+    def fact_number(self, name: str, within_s: float) -> float | None:
+        """The newest such fact as a number; a fact may carry more beside it."""
+        for fact in reversed(self.facts(name, within_s)):
+            value: object = fact.value.get(name) if isinstance(fact.value, dict) else fact.value  # pyright: ignore
+            if isinstance(value, (int, float)):
+                return float(value)
+        return None
+
+    # ---------------------------------------------------------------------------------------------------------- phase
+
+    @cached_property
+    def told_phase(self) -> str:
+        """The phase by the log; before a word of it, a launch without a CUDA context imports."""
+        if self.run.phase != "unknown":
+            return self.run.phase
+        if self.run.counter is not None or self.has_context or not (self.living or self.run.lines):
+            return "unknown"
+        return "import"
+
+    @cached_property
+    def phase(self) -> str:
+        """The phase by the log, unless the signals name a later one: a label outlives its phase."""
+        told = self.told_phase
+        reads = sum(view.read or 0.0 for view in self.workers)
+        filled = [gpu.mem for gpu in self.gpus if gpu.mem is not None]
+        if told in BEFORE_GPU | {"dist_init"} and reads >= 10 * MB and filled and fmean(filled) >= 2500.0:
+            return "weight_load"
+        return told
+
+
+def _gpu_kind(
+    util: float | None, mem_util: float | None, links: float | None, pcie: float | None, utils: list[float]
+) -> str:
+    """Utilisation says that a kernel is resident; memory controller, links and change say that it works."""
+    if mem_util is not None and mem_util >= 1.5:
+        return "works"
+    if (links or 0.0) >= 20.0 or (pcie or 0.0) >= 50.0:
+        return "works"
+    if util is None:
+        return "unknown"
+    if util < 10.0:
+        return "idle"
+    if pstdev(utils) > 10.0 and max(utils) - min(utils) > 25.0:
+        return "works" if mem_util is None or util < 60.0 else "spins"
+    return "spins" if mem_util is not None or links is not None else "unknown"

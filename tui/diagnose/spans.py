@@ -1,0 +1,32 @@
+"""The phases of a launch so far, for the phase bar."""
+
+from __future__ import annotations
+
+from tui.diagnose.observe import Scene
+from tui.history import History
+from tui.model import Launch, PhaseSpan
+
+
+def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan, ...]:
+    """The launch's phases in their order; what lies before the monitor came is filled in from the log's own stamps."""
+    scene = Scene(history, launch, now)
+    run = scene.run
+    starts = [(phase, t) for phase, t in run.spans if t is not None]
+    began = _began(scene, starts[0][1] if starts else None)
+    if began is not None and (not starts or starts[0][0] != "import") and scene.living:
+        starts.insert(0, ("import" if starts or scene.phase == "import" else "unknown", began))
+    if starts and starts[-1][0] != scene.phase and scene.phase != "unknown":
+        starts.append((scene.phase, max(starts[-1][1], now)))
+    ends = [t for _, t in starts[1:]] + [None]
+    return tuple(PhaseSpan(phase, t, end) for (phase, t), end in zip(starts, ends, strict=True))
+
+
+def _began(scene: Scene, first: float | None) -> float | None:
+    """When the launch's first process was seen or started, if that was before the log's first phase."""
+    seen = [host.procs[key].seen_t for host in scene.hosts for key in host.procs if _is_member(scene, host.name, key)]
+    began = scene.started_t if scene.started_t is not None else min(seen, default=None)
+    return began if began is not None and (first is None or began < first) else None
+
+
+def _is_member(scene: Scene, host: str, key: tuple[int, int]) -> bool:
+    return any(m.host == host and (m.pid, m.start_ticks) == key for m in scene.launch.members)

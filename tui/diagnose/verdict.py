@@ -1,0 +1,104 @@
+"""The verdict over time: what is judged now, against what was said before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tui.diagnose.deadlines import deadlines
+from tui.diagnose.evidence import evidence
+from tui.diagnose.judge import Clock, Judgement, judge
+from tui.diagnose.observe import Scene
+from tui.diagnose.odd import odd
+from tui.history import History
+from tui.model import Diagnosis, Launch, RankPhase, Verdict, Wanted
+
+GRAVE = frozenset({"suspect", "hung", "crashed"})
+TAKEN_BACK_S = 120.0
+"""How long the note stands that a graver verdict was withdrawn."""
+
+SWEEP_EVERY_S = 20.0
+
+
+def diagnose(history: History, launch: Launch, now: float, previous: Verdict | None = None) -> Diagnosis:
+    """Judge ``launch`` at ``now`` (seconds on the monitor's timeline) from what ``history`` holds.
+
+    Pure: no clock, no I/O; what must outlive a step is in ``previous.memory``. The facts wanted are for the session to
+    fetch, as fast as it sees fit.
+    """
+    scene = Scene(history, launch, now)
+    memory = dict(previous.memory) if previous is not None else {}
+    clock = Clock(memory, scene)
+    judgement = judge(scene, clock)
+    carried = clock.memory()
+    _remember_change(carried, memory, previous, judgement, now)
+    phase, phase_since = _phase(scene, previous, now)
+    moved = None if clock.moved == float("-inf") else max(0.0, now - clock.moved)
+    verdict = Verdict(
+        t=now,
+        id=judgement.id,
+        since=previous.since if previous is not None and previous.id == judgement.id else now,
+        strength=judgement.strength,
+        cause=judgement.cause,
+        phase=phase,
+        phase_since=phase_since,
+        framework=scene.framework,
+        progress=scene.run.counter.progress() if scene.run.counter is not None else None,
+        silent_s=scene.silent_s,
+        still_s=moved,
+        alive=len(scene.ranks) if scene.procs else None,
+        expected=scene.expected,
+        ranks=_ranks(scene, phase),
+        odd=odd(scene, judgement),
+        evidence=evidence(scene, judgement),
+        explanations=judgement.explanations,
+        reasons=tuple(judgement.reasons),
+        remedy=judgement.remedy,
+        deadlines=deadlines(scene),
+        next_probe=judgement.probe if judgement.id in GRAVE else None,
+        taken_back=carried.get("taken_back"),
+        memory=carried,
+    )
+    return Diagnosis(verdict, _wanted(scene, judgement))
+
+
+def _remember_change(
+    carried: dict[str, Any], memory: dict[str, Any], previous: Verdict | None, judgement: Judgement, now: float
+) -> None:
+    """Say openly that a grave verdict was taken back, for a while."""
+    if previous is not None and previous.id in GRAVE and judgement.id not in GRAVE | {"ended"}:
+        since = now - previous.since
+        carried["taken_back"] = f"{previous.id.upper()} was taken back after {since:.0f} s: {judgement.reasons[0]}"
+        carried["taken_back_t"] = now
+    elif "taken_back" in memory and now - memory.get("taken_back_t", now) < TAKEN_BACK_S and judgement.id not in GRAVE:
+        carried["taken_back"], carried["taken_back_t"] = memory["taken_back"], memory["taken_back_t"]
+
+
+def _phase(scene: Scene, previous: Verdict | None, now: float) -> tuple[str, float]:
+    phase = scene.phase
+    if previous is not None and previous.phase == phase:
+        return phase, previous.phase_since
+    if phase == scene.run.phase and scene.run.phase_since is not None:
+        return phase, scene.run.phase_since
+    started = scene.started_t
+    return phase, started if previous is None and started is not None and phase == "import" else now
+
+
+def _ranks(scene: Scene, phase: str) -> tuple[RankPhase, ...]:
+    found: list[RankPhase] = []
+    for view in scene.ranks:
+        rank = view.member.rank
+        log = next((log for log in scene.logs if log.host == view.member.host), None)
+        run = log.reader.run if log is not None and log.reader.run in scene.runs else scene.run
+        said = run.phase_of(rank) if rank is not None else phase
+        found.append(RankPhase(rank or 0, view.member.host, phase if said == "unknown" else said))
+    return tuple(sorted(found, key=lambda item: item.rank))
+
+
+def _wanted(scene: Scene, judgement: Judgement) -> tuple[Wanted, ...]:
+    """While a stall lasts: where every thread of every rank is, host by host."""
+    if not judgement.still or scene.facts("threads", SWEEP_EVERY_S):
+        return ()
+    by_host: dict[str, list[list[int]]] = {}
+    for view in scene.workers:
+        by_host.setdefault(view.member.host, []).append([view.member.pid, view.member.start_ticks])
+    return tuple(Wanted(host, "threads", {"procs": procs}) for host, procs in by_host.items())
