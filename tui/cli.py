@@ -11,9 +11,13 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tui import __version__
 from tui.errors import Exit, GputopError, UsageError
+
+if TYPE_CHECKING:
+    from tui.ui.session_like import SessionLike
 
 _EXAMPLES = """\
 examples:

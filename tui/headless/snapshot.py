@@ -76,7 +76,7 @@ def as_json(snapshot: Snapshot) -> dict[str, Any]:
 
 def _host(host: HostView, launches: Iterable[LaunchView]) -> dict[str, Any]:
     sample = host.sample
-    error = host.reason or (sample.gpu_error if sample else None) or None
+    error = host.reason if host.state != "live" else sample.gpu_error if sample else None
     return {
         "name": host.name,
         "reachable": sample is not None,

@@ -104,7 +104,7 @@ def _launch(sheet: _Terminal | _Markdown, view: LaunchView) -> None:
 
 def _host(sheet: _Terminal | _Markdown, host: HostView) -> None:
     sheet.head(f"{host.name}: {host.state}{'  SIMULATED' if host.simulated else ''}")
-    if host.reason:
+    if host.state != "live":
         sheet.say(host.reason)
     sample = host.sample
     if sample is None:

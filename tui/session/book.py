@@ -43,6 +43,7 @@ class HostBook:
         self._gpus: dict[str, _GpuTrend] = {}
         self._trends: Mapping[str, Trend] = {}
         self._procs: deque[tuple[float, dict[tuple[int, int], Proc]]] = deque(maxlen=8)
+        self._gone: set[tuple[int, int]] = set()
 
     def feed(self, sample: Sample) -> None:
         self.sample = sample
@@ -52,6 +53,7 @@ class HostBook:
             trend.power.append(gpu.power_w)
             trend.memory.append(gpu.mem_used_mib)
         self._trends = {key: trend.frozen() for key, trend in self._gpus.items()}
+        self._gone.update(sample.gone)
         self._procs.append((sample.mono, {(proc.pid, proc.start_ticks): proc for proc in sample.procs}))
 
     def view(self, now: float) -> HostView:
@@ -68,11 +70,11 @@ class HostBook:
         )
 
     def row(self, member: Member, launch: str) -> ProcView:
-        """The process table's row of a member; a member that is not there any more shows as ``gone``."""
+        """The process table's row of a member: ``gone`` where it has ended, ``?`` where it has not been read yet."""
         key = (member.pid, member.start_ticks)
         proc = self._procs[-1][1].get(key) if self._procs else None
         if proc is None:
-            state = "?" if self.sample is None else "gone"
+            state = "gone" if key in self._gone else "?"
             return ProcView(self.name, *key, member.rank, member.role, member.title, state, launch=launch)
         return ProcView(
             host=self.name,
