@@ -1,7 +1,7 @@
 """A real job for the dump tests: ranks that reduce over real sockets until one takes a lock that is never released.
 
-``deadlocked.py SIZE ODD`` is the parent: it starts the ranks with RANK in their environment and faulthandler on, and
-when one dies it ends the others, as torchrun does.
+``deadlocked.py SIZE ODD`` is the parent: it starts the ranks with RANK in their environment, and when one dies it ends
+the others, as torchrun does.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def launch(size: int, odd: int) -> None:
     ranks = [
         subprocess.Popen(
             [sys.executable, __file__, "rank", str(size), str(odd), ports, str(listener.fileno())],
-            env={**os.environ, "RANK": str(n), "WORLD_SIZE": str(size), "PYTHONFAULTHANDLER": "1"},
+            env={**os.environ, "RANK": str(n), "WORLD_SIZE": str(size)},
             pass_fds=[listener.fileno()],
             cwd=Path(__file__).parent,
         )

@@ -48,7 +48,7 @@ async def run(
         dump = await _take(watched, launch, abort)
     processes = [*failed, *dump.processes]
     _print(processes, dump.merged or merge(processes), json)
-    return Exit.READY if any(p.threads for p in processes) else Exit.UNDECIDED
+    return Exit.READY if any(t.frames for p in processes for t in p.threads) else Exit.UNDECIDED
 
 
 async def _take(watched: Watched, launch: Launch, abort: bool) -> Dump:

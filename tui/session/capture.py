@@ -91,7 +91,7 @@ class Capture:
         taking.note(f"/proc: {len(rows)} of {len(members)} processes on {host.name}")
 
     async def _pyspy(self, taking: Taking, host: Host, members: Sequence[Member]) -> None:
-        program = pyspy_there.path_on(host)
+        program = pyspy_there.program_on(host)
         without = await self._run_pyspy(taking, host, members, program)
         if without:
             taking.note(f"py-spy: none that fits on {host.name}, sending ours")
@@ -105,9 +105,7 @@ class Capture:
             for member in await self._run_pyspy(taking, host, without, program):
                 self._fail(taking, member, f"py-spy was sent to {host.name} but cannot be run there.")
 
-    async def _run_pyspy(
-        self, taking: Taking, host: Host, members: Sequence[Member], program: str | None
-    ) -> list[Member]:
+    async def _run_pyspy(self, taking: Taking, host: Host, members: Sequence[Member], program: str) -> list[Member]:
         """Run py-spy on every process at once and take what comes; returns those for which there is no py-spy."""
         waiting = {m.pid: m for m in members}
         unfit: list[Member] = []

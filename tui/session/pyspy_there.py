@@ -42,10 +42,11 @@ def _boot_id() -> str:
         return ""
 
 
-def path_on(host: Host) -> str | None:
-    """Where our binary lies if ``host`` is this machine; ``None`` lets the agent look for the host's own."""
+def program_on(host: Host) -> str:
+    """What the agent shall run: our binary itself where ``host`` is this machine, else by name, which is what was sent
+    there before or what the host has."""
     here = host.hello is not None and bool(host.hello.boot_id) and host.hello.boot_id == _boot_id()
-    return str(ours()) if here and ours() else None
+    return str(ours()) if here and ours() else NAME
 
 
 async def send(host: Host) -> str:

@@ -48,9 +48,9 @@ def apart(dumps: Sequence[FaultDump]) -> list[FaultDump]:
     threads = sorted((t for d in dumps for t in d.threads), key=lambda t: t.thread_id or 0)
     ids = [t.thread_id or 0 for t in threads]
     cuts = sum(is_program(t.frames) for t in threads) - 1
-    if not any(d.mixed for d in dumps) or cuts < 1 or not all(ids):
+    if not any(d.mixed for d in dumps) or cuts < 0 or not all(ids):
         return list(dumps)
-    gaps = sorted(range(1, len(ids)), key=lambda i: ids[i] - ids[i - 1])[-cuts:]
+    gaps = sorted(range(1, len(ids)), key=lambda i: ids[i] - ids[i - 1])[-cuts:] if cuts else []
     bounds = [0, *sorted(gaps), len(ids)]
     groups = {
         n: [ThreadStack(None, "", (), thread_id=i) for i in ids[a:b]] for n, (a, b) in enumerate(pairwise(bounds))

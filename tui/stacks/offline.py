@@ -23,23 +23,26 @@ class Reading:
     unread: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    processes: tuple[ProcessStacks, ...] = ()
-    dumps: tuple[tuple[ProcessStacks, faulthandler.FaultDump], ...] = ()
-
-
 def read(files: Mapping[str, str]) -> Reading:
     """``files``: path to text. A rank comes from the file's name (``rank5.json``) or its content; where py-spy's stacks
     of the same processes are among the files, they tell whose a nameless dump is."""
-    found = {path: _read_one(path, text) for path, text in files.items()}
-    processes = [p for f in found.values() for p in f.processes]
-    processes += _faults([d for f in found.values() for d in f.dumps], processes)
-    unread = tuple(path for path, f in found.items() if not f.processes and not f.dumps)
-    return Reading(tuple(_one_each(processes)), unread)
+    taken = {path: _pyspy(path, text) for path, text in files.items()}
+    processes = [p for some in taken.values() for p in some]
+    known = {n: process.threads for n, process in enumerate(processes)}
+    dumps = {path: faulthandler.parse(text) for path, text in files.items() if not taken[path]}
+    faults: list[ProcessStacks] = []
+    for path, some in dumps.items():
+        found = attribute(some, known)
+        for n, dump in found.owned.items():
+            faults.append(replace(processes[n], method="faulthandler", threads=dump.threads))
+        for dump in apart(found.strays):
+            rank = dump.rank if dump.rank is not None else rank_of(path) if len(some) == 1 else None
+            faults.append(_process(path, rank, "faulthandler", dump.threads))
+    unread = tuple(path for path, some in dumps.items() if not some)
+    return Reading(tuple(_one_each([*processes, *faults])), unread)
 
 
-def _read_one(path: str, text: str) -> _Found:
+def _pyspy(path: str, text: str) -> list[ProcessStacks]:
     rank = rank_of(path)
     if text.lstrip().startswith("["):
         try:
@@ -47,39 +50,15 @@ def _read_one(path: str, text: str) -> _Found:
         except (ValueError, RecursionError):
             value = None
         if threads := pyspy.from_json(value):
-            return _Found((_process(path, rank, "py-spy", threads, pyspy.pid_of(value)),))
-    texts = pyspy.from_text(text)
-    alone = len(texts) == 1
-    if texts:
-        return _Found(tuple(_process(path, rank if alone else None, "py-spy", d.threads, d.pid) for d in texts))
-    dumps = apart(faulthandler.parse(text))
-    alone = len(dumps) == 1
-    return _Found(
-        dumps=tuple(
-            (_process(path, d.rank if d.rank is not None else rank if alone else None, "faulthandler", d.threads), d)
-            for d in dumps
-        )
-    )
+            return [_process(path, rank, "py-spy", threads, pyspy.pid_of(value))]
+    dumps = pyspy.from_text(text)
+    return [_process(path, rank if len(dumps) == 1 else None, "py-spy", d.threads, d.pid) for d in dumps]
 
 
 def rank_of(path: str) -> int | None:
     """The rank that a file's name gives, or its folder's: the last one in the path."""
     found = _RANK.findall(path)
     return int(found[-1]) if found else None
-
-
-def _faults(
-    dumps: Sequence[tuple[ProcessStacks, faulthandler.FaultDump]], before: Sequence[ProcessStacks]
-) -> list[ProcessStacks]:
-    known = {n: process.threads for n, process in enumerate(before)}
-    result: list[ProcessStacks] = []
-    for process, dump in dumps:
-        owners = attribute([dump], known).owned
-        if len(owners) == 1:
-            n, named = next(iter(owners.items()))
-            process = replace(process, rank=before[n].rank, pid=before[n].pid, threads=named.threads)
-        result.append(process)
-    return result
 
 
 def _one_each(processes: Sequence[ProcessStacks]) -> list[ProcessStacks]:
