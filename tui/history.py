@@ -202,8 +202,8 @@ class HostHistory:
 
     @property
     def interval_s(self) -> float:
-        """The usual distance of two samples: the median of the last ones."""
-        return median(self._gaps) if self._gaps else 1.0
+        """The usual distance of two samples: the median of the last ones; ten seconds until there are two."""
+        return median(self._gaps) if self._gaps else 10.0
 
     @property
     def gap_s(self) -> float:

@@ -93,6 +93,11 @@ class Track:
         """The known values of the rows in ``[since, until]``."""
         return [value for value in self.window(field, since, until)[1] if value == value]
 
+    def recent(self, field: str, since: float, until: float, gap_s: float) -> list[float]:
+        """As :meth:`values`; where the next row is a little late, the last one before."""
+        values = self.values(field, since, until)
+        return values or self.values(field, until - gap_s, until)[-1:]
+
     def last(self, field: str) -> float | None:
         column = self._tiers[0].columns[self._index[field]]
         return column[-1] if column and column[-1] == column[-1] else None
@@ -117,7 +122,7 @@ class Track:
     def mean(self, field: str, since: float, until: float, gap_s: float) -> Reading:
         """The mean of a gauge over the window."""
         coverage = self.coverage(since, until, gap_s)
-        values = self.values(field, since, until)
+        values = self.recent(field, since, until, gap_s)
         if not values or coverage < COVERED:
             return Reading(None, coverage, until - since)
         return Reading(sum(values) / len(values), coverage, until - since)
@@ -134,6 +139,8 @@ class Track:
         lo, hi = max(0, bisect_right(tier.times, since) - 1), bisect_right(tier.times, until)
         if lo + 1 < hi and since - tier.times[lo] > max(gap_s, 1.5 * tier.every):
             lo += 1
+        if hi - lo == 1 and lo > 0 and tier.times[lo] - tier.times[lo - 1] <= max(gap_s, 1.5 * tier.every):
+            lo -= 1  # the next sample is a little late
         times = tier.times[lo:hi]
         column = tier.columns[self._index[field]][lo:hi]
         known = [(t, v) for t, v in zip(times, column, strict=True) if v == v]

@@ -33,6 +33,9 @@ PHASE_PATIENCE: Mapping[str, float] = {"import": 3.0, "spawn": 2.0, "weight_load
 LOG_ONLY_SUSPECT_S = 900.0
 """A silent log without any signal: longer than nine tenths of the healthy silences on record, and no evidence."""
 
+NOTABLE_S = 60.0
+"""From this on, what slowed a start is named when it is over."""
+
 PAUSED_BUILD = 2.0
 """More patience where compilers were at work in this phase already."""
 
@@ -64,23 +67,38 @@ class Clock:
         self.credit: float = memory.get("credit", 0.0)
         self.blind: float = memory.get("blind", 0.0)
         self.built: str = memory.get("built", "")
+        self.doubt: float | None = memory.get("doubt")
         self.slow: dict[str, float] = dict(memory.get("slow", {}))
         self._now = scene.now
+        self._news = scene.news_t
 
     def note(self, scene: Scene, moves: bool) -> None:
-        """``moves``: somebody was seen at work in the look window."""
-        news = scene.news_t
-        if moves:
+        """``moves``: somebody was seen at work in the look window. After a long quiet, one window is not enough."""
+        self._news = scene.news_t
+        if not moves:
+            self.doubt = None
+        elif self.doubt is None and self._now - self.moved >= max(SUSPECT_S, 2.0 * scene.look_s):
+            self.doubt = self._now
+        elif self.doubt is not None and self._now - self.doubt >= 0.9 * scene.look_s:
+            self.doubt = None
+        if moves and self.doubt is None:
             self.moved, self.credit, self.blind = self._now, 0.9 * scene.look_s, 0.0
-        elif news is not None and news > self.moved:
-            self.moved, self.credit, self.blind = news, 0.0, 0.0
+        elif self._news is not None and self._news > self.moved:
+            self.moved, self.credit, self.blind = self._news, 0.0, 0.0
         elif not scene.observed and scene.workers:
             self.blind += self._now - (self.before if self.before is not None else self._now)
 
     @property
+    def doubtful(self) -> bool:
+        """Whether work was seen only just now, after nothing for long: a page-in, a poll, a driver's tick."""
+        return self.doubt is not None
+
+    @property
     def quiet_s(self) -> float:
         """Observed seconds without movement. Work that a look window still shows ended near that window's start."""
-        return max(0.0, self._now - self.moved + (self.credit if self._now > self.moved else 0.0) - self.blind)
+        silent = self._now - self._news if self._news is not None else float("inf")
+        since_move = self._now - self.moved + (self.credit if self._now > self.moved else 0.0)
+        return max(0.0, min(silent, since_move) - self.blind)
 
     def memory(self) -> dict[str, Any]:
         return {
@@ -89,6 +107,7 @@ class Clock:
             "credit": self.credit,
             "blind": self.blind,
             "built": self.built,
+            "doubt": self.doubt,
             "slow": self.slow,
         }
 
@@ -119,13 +138,20 @@ def _start_up(scene: Scene, clock: Clock) -> Judgement:
     healthy = [(h, h.explain(scene)) for h in HEALTHY_HYPOTHESES if h.concerns(scene.phase)]
     at_work = [(h, e) for h, e in healthy if e.alive and not h.waits]
     clock.note(scene, moves=bool(at_work))
+    named = [h.cause for h, _ in at_work if h.cause not in PLAIN_WORK]
+    if named and clock.before is not None:
+        clock.slow[named[0]] = clock.slow.get(named[0], 0.0) + scene.now - clock.before
     if any(h.cause == "kernel_build" for h, _ in at_work):
         clock.built = scene.phase
     if progressing is not None:
         progressing.explanations = tuple(e for _, e in healthy if e.alive)
+        cause, seconds = _main_cause(clock)
+        if scene.phase == "training_step" and seconds >= NOTABLE_S:
+            progressing.cause = cause
+            progressing.reasons.append(f"its start was slow for {seconds:.0f} s: {title(cause)}")
         progressing.quiet_s = clock.quiet_s
         return progressing
-    if at_work:
+    if at_work and not clock.doubtful:
         return _slow(scene, clock, at_work, [e for _, e in healthy])
     waits = [(h, e) for h, e in healthy if e.alive and h.waits]
     if not scene.observed:
@@ -225,11 +251,16 @@ def _served(scene: Scene, clock: Clock) -> Judgement:
             "hung" if hung else "suspect", "firm" if hung else "weak", spin.cause, reasons, (explanation,), spin.remedy,
             spin.probe, quiet_s=clock.quiet_s,
         )  # fmt: skip
-    cause, seconds = max(clock.slow.items(), key=lambda item: item[1], default=("idle", 0.0))
+    cause, seconds = _main_cause(clock)
     reasons = ["it said that it is ready"]
-    if seconds >= 60.0:
+    if seconds >= NOTABLE_S:
         reasons.append(f"its start was slow for {seconds:.0f} s: {title(cause)}")
-    return Judgement("ready", "firm", cause if seconds >= 60.0 else "idle", reasons)
+    return Judgement("ready", "firm", cause if seconds >= NOTABLE_S else "idle", reasons)
+
+
+def _main_cause(clock: Clock) -> tuple[CauseId, float]:
+    """What held the start up longest, and for how many seconds."""
+    return max(clock.slow.items(), key=lambda item: item[1], default=("idle", 0.0))
 
 
 def _progressing(scene: Scene) -> Judgement | None:
@@ -241,8 +272,8 @@ def _progressing(scene: Scene) -> Judgement | None:
         return Judgement("progressing", "firm", reasons=[f"{said}; moved {scene.now - scene.progress_t:.0f} s ago"])
     if scene.news_t is not None and scene.now - scene.news_t <= RECENT_S and any(log.tail for log in scene.logs):
         return Judgement("progressing", "weak", reasons=["the log says something new"])
-    young = [view for view in scene.living if scene.now - _seen_t(scene, view) <= RECENT_S]
-    if young and len(young) < len(scene.living) + 1:
+    young = [view for view in scene.living if scene.now - _seen_t(scene, view) <= max(RECENT_S, scene.look_s)]
+    if young:
         return Judgement("progressing", "weak", reasons=[f"{seen.who(young)} started just now"])
     return None
 
@@ -251,7 +282,8 @@ def _seen_t(scene: Scene, view: ProcView) -> float:
     host = scene.history.host(view.member.host)
     proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
     if host is None or proc is None or proc.seen_t == host.first_t:
-        return float("-inf") if host is None or host.first_t is None or scene.now - host.first_t > RECENT_S else host.first_t
+        fresh = host is not None and host.first_t is not None and scene.now - host.first_t <= 3.0 * RECENT_S
+        return scene.now if fresh and not scene.observed else float("-inf")
     return proc.seen_t
 
 
@@ -280,8 +312,6 @@ def _slow(
 ) -> Judgement:
     hypothesis, explanation = at_work[0]
     named = hypothesis.cause not in PLAIN_WORK
-    if named and clock.before is not None:
-        clock.slow[hypothesis.cause] = clock.slow.get(hypothesis.cause, 0.0) + scene.now - clock.before
     reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", _silence(scene)]
     return Judgement(
         "slow", "firm", hypothesis.cause if named else None, reasons, tuple(healthy), hypothesis.remedy, None,
@@ -298,7 +328,7 @@ def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
     reasons = _stall_reasons(scene, clock)
     hypothesis, explanation = standing[0] if standing else (None, None)
     suspect_s, hung_s = _times(scene, clock, hypothesis)
-    open_rival = next((e for e in healthy if not any(p.outcome == "refutes" for p in e.predictions)), None)
+    open_rival = next((e for e in healthy if _open(e)), None)
     if quiet < suspect_s:
         waits = "waiting" if scene.workers else "slow"
         cause = hypothesis.cause if hypothesis is not None and hypothesis.cause == "rank_missing" else None
@@ -319,11 +349,24 @@ def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
     )  # fmt: skip
 
 
+_LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
+"""Signals that are read at every tick; where they are unknown, an explanation that rests on them stands."""
+
+
+def _open(explanation: Explanation) -> bool:
+    """A healthy explanation that nothing refutes, because what it rests on could not be seen."""
+    first = explanation.predictions[0]
+    refuted = any(p.outcome == "refutes" for p in explanation.predictions)
+    return not refuted and first.outcome == "unknown" and first.signal in _LOOKED_AT
+
+
 def _times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[float, float]:
     """Quiet seconds until suspect and until hung."""
     if hypothesis is not None and hypothesis.decisive:
         return DECISIVE_S, DECISIVE_S
-    patience = (hypothesis.patience if hypothesis is not None else 2.0) * PHASE_PATIENCE.get(scene.phase, 1.0)
+    patience = hypothesis.patience if hypothesis is not None else 2.0
+    if hypothesis is None or not hypothesis.particular:
+        patience *= PHASE_PATIENCE.get(scene.phase, 1.0)
     if clock.built == scene.phase:
         patience *= PAUSED_BUILD
     if hypothesis is not None and hypothesis.cause == "comm_init" and _unwatched_peers(scene):

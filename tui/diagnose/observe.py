@@ -22,13 +22,17 @@ LOOK_S = 10.0
 
 ASLEEP_PCT = 15.0
 """A waiting process burns less of a core: polls and heartbeats of a sleeping Python or NCCL process cost 0.1 to 12 %."""
-CORE_PCT = (85.0, 150.0)
-"""One core: a thread that spins (NCCL, MPI, a lock) or that computes. Below and above it is work."""
+CORE_PCT = (70.0, 150.0)
+"""One core: a thread that spins (NCCL, MPI, a lock) or that computes. Below and above it is work. A spinner that shares
+its core falls short of 100 %."""
 BUILDING_PCT = 5.0
 """CPU of compilers, of one core. Existing alone is nothing: idle workers of a pool are normal."""
 CHILDREN_PCT = 20.0
-READING_BPS = 3e5
-"""Bytes a second of one process; heartbeats and log writes of a waiting process stay below 10 kB/s on average."""
+READING_BPS = 1e6
+TRICKLE_BPS = (1e5, 3e5)
+"""Bytes a second of one process, now, or now and on average over :data:`LONG_S`. A waiting process pages something in
+now and then, some 100 kB at once."""
+LONG_S = 60.0
 RECEIVING_BPS = 1e6
 CACHE_BPS = 1e5
 CONTEXT_MIB = 300.0
@@ -53,6 +57,7 @@ class ProcView:
     write: float | None = None
     received: float | None = None
     cache: float | None = None
+    trickles: bool = False
     blocked_share: float = 0.0
     coverage: float = 0.0
 
@@ -94,6 +99,7 @@ class ProcView:
         return (
             (self.read or 0.0) >= READING_BPS
             or (self.write or 0.0) >= READING_BPS
+            or self.trickles
             or (self.received or 0.0) >= RECEIVING_BPS
             or (self.cache or 0.0) >= CACHE_BPS
         )
@@ -160,8 +166,8 @@ class Scene:
 
     def _of_another_run(self, log: LogTrack) -> bool:
         run = log.reader.run
-        if run.over and any(view.present for view in self.procs):
-            return True  # it ended in order, and processes live: they have not written yet
+        if run.over and (any(view.present for view in self.procs) or not log.reader.heard):
+            return True  # it ended in order, before anybody looked or while processes live that have not written yet
         started = self.started_t
         return started is not None and run.last_t is not None and run.last_t < started - 30.0
 
@@ -233,6 +239,7 @@ class Scene:
             return None if value is None else value * scale
 
         states = track.values("state", since, self.now)
+        flow = (rate("read_bytes") or 0.0) + (rate("write_bytes") or 0.0)
         return ProcView(
             member,
             state,
@@ -245,9 +252,15 @@ class Scene:
             write=rate("write_bytes"),
             received=rate("net_rx_bytes"),
             cache=rate("cache_dir_bytes"),
+            trickles=flow >= TRICKLE_BPS[0] and self._long_flow(track, proc.seen_t, gap) >= TRICKLE_BPS[1],
             blocked_share=sum(1 for code in states if code == 68.0) / len(states) if states else 0.0,
             coverage=coverage,
         )
+
+    def _long_flow(self, track: Track, seen_t: float, gap: float) -> float:
+        since = max(self.now - max(LONG_S, 3.0 * self.look_s), seen_t)
+        rates = [track.rate(name, since, self.now, gap).value for name in ("read_bytes", "write_bytes")]
+        return sum(value for value in rates if value is not None)
 
     @cached_property
     def living(self) -> list[ProcView]:
@@ -351,7 +364,7 @@ class Scene:
 
         util, mem_util, links = mean("util_pct"), mean("mem_util_pct"), mean("nvlink_mib_s")
         memory = track.values("mem_used_mib", since, self.now)
-        kind = _gpu_kind(util, mem_util, links, mean("pcie_rx_mib_s"), track.values("util_pct", since, self.now))
+        kind = _gpu_kind(util, mem_util, links, mean("pcie_rx_mib_s"), track.recent("util_pct", since, self.now, gap))
         moved = bool(memory) and max(memory) - min(memory) >= GPU_MOVES_MIB
         return GpuView(host.name, gpu.index, kind, util, mem_util, mean("power_w"), links, gpu.mem_used_mib, moved)
 

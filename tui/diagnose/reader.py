@@ -28,6 +28,8 @@ class LogReader:
         """When a line came last that says something new: a marker, a bar that moved, a kind of line not seen before."""
         self.spoke_t: float | None = None
         """When a line came last that does not come on a clock."""
+        self.heard = False
+        """Whether a line came while somebody watched; what lay there before may be of an earlier run."""
         self._recurrence = Recurrence()
         self._rank_of_pid: dict[str, int] = {}
         self._tp_size = 0
@@ -40,6 +42,7 @@ class LogReader:
             self._line(line, when)
         for line in lines:
             if line.t is not None:
+                self.heard = True
                 self._line(line, line.t)
 
     def _line(self, line: LogLine, t: float | None) -> None:

@@ -17,7 +17,8 @@ from tui.model import Explanation, Prediction
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
     """``phases`` empty: any. ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy
-    starts are known to look the same for a while. ``waits``: what it explains is a wait for somebody, not work."""
+    starts are known to look the same for a while. ``waits``: what it explains is a wait for somebody, not work. ``particular``: it rests on where a process waits, whatever the phase; ``decisive``:
+    it rests on evidence that speaks for itself."""
 
     cause: str
     predict: Callable[[Scene], list[Prediction]]
@@ -27,6 +28,7 @@ class Hypothesis:
     probe: str = "stacks"
     patience: float = 1.0
     waits: bool = False
+    particular: bool = False
     decisive: bool = False
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
-from tui.diagnose.observe import MB, ProcView, Scene
-from tui.diagnose.phases import COMPUTES_ON_CPU
+from tui.diagnose.observe import CONTEXT_MIB, MB, READING_BPS, ProcView, Scene
+from tui.diagnose.phases import BEFORE_GPU, COMPUTES_ON_CPU
 from tui.model import Prediction
 
 
@@ -27,12 +29,21 @@ def cpu_workers(scene: Scene) -> list[ProcView]:
 def odd_workers(scene: Scene) -> list[ProcView]:
     """Those that keep the others waiting by working: some GPUs spin, and a rank outside of the collective is busy."""
     idle, spins = scene.gpu_kinds.get("idle", 0), scene.gpu_kinds.get("spins", 0)
-    at_work = [view for view in scene.workers if view.children_work or view.computes or view.moves_bytes or view.in_storage]
+    usual = median([view.cpu or 0.0 for view in scene.workers] or [0.0])
+    at_work = [
+        view
+        for view in scene.workers
+        if view.children_work
+        or view.builds
+        or view.moves_bytes
+        or view.in_storage
+        or (view.computes and abs((view.cpu or 0.0) - usual) > 25.0)
+    ]
     if at_work and len(at_work) < len(scene.workers):
         return at_work
     others_busy = all(view.one_core or view.computes for view in scene.workers)
     if spins and 0 < idle <= spins and others_busy and scene.phase in COMPUTES_ON_CPU:
-        return at_work or scene.workers[:0] or [view for view in scene.workers if view.one_core][:1]
+        return at_work or [view for view in scene.workers if view.one_core]
     return []
 
 
@@ -63,7 +74,11 @@ def _cpu_bound_capture(scene: Scene) -> list[Prediction]:
 
 
 def _storage(scene: Scene) -> list[Prediction]:
-    moving = [view for view in scene.living if (view.read or 0.0) + (view.write or 0.0) >= 3e5 or view.in_storage]
+    moving = [
+        view
+        for view in scene.living
+        if (view.read or 0.0) + (view.write or 0.0) >= READING_BPS or view.trickles or view.in_storage
+    ]
     return [expect("bytes", "bytes are read or written", seen.byte_flow(scene), _known(scene, bool(moving)))]
 
 
@@ -73,10 +88,11 @@ def _download(scene: Scene) -> list[Prediction]:
 
 
 def _importing(scene: Scene) -> list[Prediction]:
-    busy = [view for view in scene.living if (view.cpu or 0.0) >= 15.0 or view.moves_bytes or view.in_storage]
-    return [
-        expect("rank_cpu", "a process imports: CPU or reads", f"{seen.cpu(scene)}; {seen.byte_flow(scene)}", _known(scene, bool(busy)))
-    ]
+    with_context = {gpu.host for gpu in scene.gpus if gpu.mem is not None and gpu.mem >= CONTEXT_MIB}
+    late = [view for view in scene.living if view.member.host not in with_context or scene.told_phase in BEFORE_GPU]
+    busy = [view for view in late if (view.cpu or 0.0) >= 15.0 or view.moves_bytes or view.in_storage]
+    said = f"{seen.who(busy or late)}: {seen.cpu(scene)}; {seen.byte_flow(scene)}"
+    return [expect("rank_cpu", "processes without a CUDA context compute or read", said, _known(scene, bool(busy)))]
 
 
 def _repacking(scene: Scene) -> list[Prediction]:
@@ -112,6 +128,7 @@ def _starved(scene: Scene) -> list[Prediction]:
     return [
         expect("cgroup", "the control group is throttled half of the time", said, None if share is None else share >= 50.0),
         expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= 50.0)),
+        expect("gpus", "no GPU spins", seen.gpus(scene), not spinning_on_gpu(scene)),
     ]
 
 
@@ -180,7 +197,7 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
         remedy="Let it download, or fetch the weights beforehand (huggingface_hub).",
     ),
     Hypothesis(
-        "slow_import", _importing, frozenset({"import", "spawn"}),
+        "slow_import", _importing, frozenset({"import", "spawn", "dist_init"}),
         remedy="Let it import; a local virtual environment starts faster than one on a network file system (CPython).",
     ),
     Hypothesis(

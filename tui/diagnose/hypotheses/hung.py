@@ -227,11 +227,11 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         remedy="Enlarge /dev/shm (docker --shm-size, or an emptyDir of medium Memory).", probe="doctor",
     ),
     Hypothesis(
-        "lock_held", _lock_held, not_phases=frozenset({"serving"}), patience=2.0,
+        "lock_held", _lock_held, not_phases=frozenset({"serving"}), patience=2.0, particular=True,
         remedy="Find the holder in /proc/locks and see what it waits for (proc(5)).", probe="doctor",
     ),
     Hypothesis(
-        "cuda_init_blocked", _cuda_init, frozenset({"import", "spawn", "unknown", "dist_init"}), patience=2.0,
+        "cuda_init_blocked", _cuda_init, frozenset({"import", "spawn", "unknown", "dist_init"}), patience=2.2, particular=True,
         remedy="See whether nvidia-smi answers; look for Xid lines and a stuck fabric manager (NVIDIA driver).", probe="doctor",
     ),
     Hypothesis(
