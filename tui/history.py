@@ -138,6 +138,8 @@ class HostHistory:
     def __init__(self, name: str) -> None:
         self.name = name
         self.first_t: float | None = None
+        self.first_look_t: float | None = None
+        """When its processes were looked at first: those that were there then may be of any age."""
         self.latest: Sample | None = None
         self.gpus: dict[str, Track] = {}
         self.last_gpus: tuple[Gpu, ...] = ()
@@ -179,6 +181,8 @@ class HostHistory:
         if sample.boot_id != clock.boot_id or self.latest is None or abs(sample.t - sample.mono - clock.base) > _REBASE_S:
             clock.boot_id, clock.base = sample.boot_id, sample.t - sample.mono
         if sample.procs or sample.gpus is not None:  # a look at the host, not only at its log
+            if self.first_look_t is None:
+                self.first_look_t = sample.t
             if self._looked is not None and sample.mono > self._looked:
                 self._gaps.append(min(sample.mono - self._looked, 120.0))
             self._looked = sample.mono

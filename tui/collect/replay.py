@@ -145,6 +145,7 @@ class _HostReplay:
         self._processes: dict[str, _Process] = {}
         self.members: list[Member] = []
         self.started_t: float | None = None
+        self._first_seen_running = False
 
     @property
     def silent(self) -> bool:
@@ -223,7 +224,9 @@ class _HostReplay:
     def _begin(self, name: str, rank: Any, t: float) -> _Process:
         self._pid += 1
         number = rank if isinstance(rank, int) else None
-        if self.started_t is None and self._last_row_t is not None:
+        if self._last_row_t is None:
+            self._first_seen_running = True  # it may have run for long
+        elif self.started_t is None and not self._first_seen_running:
             self.started_t = t
         process = self._processes[name] = _Process(name, self._pid, int(t * 100), number)
         role = "rank" if number is not None else _role(clean(name, 64))

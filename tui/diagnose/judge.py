@@ -190,6 +190,11 @@ def _dead(scene: Scene) -> Judgement | None:
     """A needed process is gone while others of the launch live on."""
     if not scene.living or scene.run.phase == "shutdown":
         return None
+    vanished = [rank for rank in scene.missing if rank in scene.run.ranks]
+    if vanished and scene.ranks and scene.observed:
+        reasons = [f"rank {seen.ranks_text(vanished)} wrote into this log and has no process any more", seen.cpu(scene)]
+        culprits: list[tuple[ProcView | None, int | None, str]] = [(None, rank, "its process is gone") for rank in vanished]
+        return Judgement("crashed", "proven", "dead_rank", reasons, remedy=_DEAD_REMEDY, probe="log", culprits=culprits)
     dead: list[ProcView] = []
     for view in scene.dead:
         died = scene.died_t(view)
@@ -203,14 +208,19 @@ def _dead(scene: Scene) -> Judgement | None:
     reasons = [f"{seen.who(dead)} {how} while {len(scene.living)} other processes live: {seen.cpu(scene)}"]
     if killed:
         reasons.insert(0, killed)
-    culprits = [(view, view.member.rank, f"its process is {how}") for view in dead]
+    named: list[tuple[ProcView | None, int | None, str]] = [
+        (view, view.member.rank, f"its process is {how}") for view in dead
+    ]
     remedy = (
         "Give the job more host memory, or load with less (cgroup memory.max; the kernel log names the process)."
         if killed
-        else "Look for its own last words, an OOM kill and an Xid in the kernel log (dmesg)."
+        else _DEAD_REMEDY
     )
     cause = "oom_kill" if killed else "dead_rank"
-    return Judgement("crashed", "proven", cause, reasons, remedy=remedy, probe="log", culprits=culprits)
+    return Judgement("crashed", "proven", cause, reasons, remedy=remedy, probe="log", culprits=named)
+
+
+_DEAD_REMEDY = "Look for its own last words, an OOM kill and an Xid in the kernel log (dmesg)."
 
 
 def _oom_kills(scene: Scene) -> str | None:
@@ -279,10 +289,12 @@ def _progressing(scene: Scene) -> Judgement | None:
 
 
 def _seen_t(scene: Scene, view: ProcView) -> float:
+    """When a process began, as far as it was seen: one that was there at the first look may be as old as its log."""
     host = scene.history.host(view.member.host)
     proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
-    if host is None or proc is None or proc.seen_t == host.first_t:
+    if host is None or proc is None or proc.seen_t == host.first_look_t:
         fresh = host is not None and host.first_t is not None and scene.now - host.first_t <= 3.0 * RECENT_S
+        fresh = fresh and not scene.came_late
         return scene.now if fresh and not scene.observed else float("-inf")
     return proc.seen_t
 
@@ -292,6 +304,9 @@ def _log_only(scene: Scene) -> Judgement:
     silent = scene.silent_s
     if silent is None:
         return Judgement("unknown", reasons=["no process of it and no line of a log has been seen"])
+    first = min((host.first_t for host in scene.hosts if host.first_t is not None), default=scene.now)
+    if scene.came_late and scene.now - first <= 2.0 * RECENT_S:
+        return Judgement("unknown", reasons=[f"watched for {scene.now - first:.0f} s only; its log was still before"])
     if silent >= LOG_ONLY_SUSPECT_S:
         reasons = [f"log still for {silent:.0f} s in {scene.phase}", "no process or GPU of it can be seen to say more"]
         return Judgement("suspect", "weak", reasons=reasons, probe="snapshot", quiet_s=silent)

@@ -189,6 +189,11 @@ class Scene:
         return next((run.framework for run in self.runs if run.framework), self.launch.framework)
 
     @cached_property
+    def came_late(self) -> bool:
+        """Whether its logs lay there, still, when the monitor came, and have said nothing since."""
+        return bool(self.logs) and not any(log.reader.heard for log in self.logs) and (self.silent_s or 0.0) >= LOOK_S
+
+    @cached_property
     def news_t(self) -> float | None:
         """When a log said something new last."""
         times = [log.reader.news_t for log in self.logs if log.reader.news_t is not None]
