@@ -18,6 +18,7 @@ import pytest
 
 from tests.conftest import need_program
 from tui.agent.identity import Reader
+from tui.demo.kernels import KernelBuilder
 from tui.demo.launch import DemoLaunch
 from tui.model import Identity, Sample
 from tui.session.discover import Discovery
@@ -182,8 +183,20 @@ def test_the_healthy_twin_is_silent_while_it_really_compiles_and_then_serves() -
     assert not launch.log_path.parent.exists()
 
 
+def test_without_a_compiler_that_works_the_build_is_other_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real CPU time either way: the twin is told from the deadlock by what it does, not by a name."""
+    broken = tmp_path / "c++"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    before = os.times().children_user
+    assert KernelBuilder(tmp_path / "kernels").build(0.5) >= 2
+    assert os.times().children_user > before + 0.3
+
+
 MONITOR = """
 import sys, time
+from tui.demo.kernels import KernelBuilder
 from tui.demo.launch import DemoLaunch
 launch = DemoLaunch(healthy=sys.argv[1] == "healthy", build_s=60.0)
 launch.start()

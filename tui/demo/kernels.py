@@ -40,7 +40,8 @@ class KernelBuilder:
             command = [self._compiler, "-O3", "-c", str(source), "-o", str(source.with_suffix(".o"))]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
-        process.wait()
+        if process.wait() != 0:
+            self._compiler = None  # it is there but cannot compile
 
 
 def _source(number: int) -> str:
