@@ -94,7 +94,7 @@ class Host:
 
     async def _watch(self) -> None:
         """One connection; raises HostError with the reason for its end."""
-        pipe = await self._channel.open()
+        pipe = await _opened(self._channel)
         self._link = Link(self.name, pipe, self._logs, self._wall, self._on_hello, self._on_sample, self._interval_s)
         try:
             await self._link.run()
@@ -131,3 +131,18 @@ class Host:
     def _tell(self, state: HostState, reason: str) -> None:
         self._state = state
         self._sink.on_state(self.name, state, reason)
+
+
+async def _opened(channel: Channel) -> Pipe:
+    """Open a channel so that a cancellation always wins: :func:`asyncio.wait_for` before Python 3.12, which asyncssh
+    uses too, swallows one that comes at the moment of success."""
+    opening = asyncio.ensure_future(channel.open())
+    try:
+        await asyncio.wait([opening])
+    except asyncio.CancelledError:
+        opening.cancel()
+        await asyncio.wait([opening])
+        if not opening.cancelled() and opening.exception() is None:
+            await opening.result().close()
+        raise
+    return opening.result()

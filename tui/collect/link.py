@@ -63,7 +63,7 @@ class Link:
         self._reader = FrameReader()
         self._timeline = Timeline()
         self._hello: Hello | None = None
-        self._greeted = asyncio.Event()
+        self._greeted = asyncio.get_running_loop().create_future()
         self._heard = time.monotonic()
         self._ids = itertools.count(1)
         self._waiting: dict[int, asyncio.Queue[dict[str, Any] | HostError]] = {}
@@ -96,19 +96,20 @@ class Link:
         number = next(self._ids)
         answers: asyncio.Queue[dict[str, Any] | HostError] = asyncio.Queue()
         self._waiting[number] = answers
-        deadline = time.monotonic() + timeout
+        # Not asyncio.wait_for: before Python 3.12 it may swallow a cancellation that comes together with the answer.
+        late = HostError(f"{self._host} did not answer the request “{do}” within {timeout:g} s.")
+        timer = asyncio.get_running_loop().call_later(timeout, answers.put_nowait, late)
         try:
             await self._send({**args, "do": do, "id": number})
             while True:
-                answer = await asyncio.wait_for(answers.get(), max(0.0, deadline - time.monotonic()))
+                answer = await answers.get()
                 if isinstance(answer, HostError):
                     raise answer
                 yield answer
                 if answer.get("last", True):
                     return
-        except asyncio.TimeoutError:
-            raise HostError(f"{self._host} did not answer the request “{do}” within {timeout:g} s.") from None
         finally:
+            timer.cancel()
             del self._waiting[number]
 
     async def _send(self, request: dict[str, Any]) -> None:
@@ -146,16 +147,15 @@ class Link:
                 queue.put_nowait(decode.answer(frame))
         elif kind == "hello" and self._hello is None:
             self._hello = decode.hello(frame)
-            self._greeted.set()
+            self._greeted.set_result(None)
             self._on_hello(self._hello)
 
     # ------------------------------------------------------------------------------------------------------ keeping on
 
     async def _keep(self) -> None:
-        try:
-            await asyncio.wait_for(self._greeted.wait(), HELLO_S)
-        except asyncio.TimeoutError:
-            raise self._no_hello() from None
+        greeted, _ = await asyncio.wait([self._greeted], timeout=HELLO_S)
+        if not greeted:
+            raise self._no_hello()
         if self._interval_s != AGENT_INTERVAL_S:
             await self._send({"do": "interval", "s": self._interval_s, "id": next(self._ids)})
         for pause in itertools.chain(FIRST_PINGS_S, itertools.repeat(PING_S)):

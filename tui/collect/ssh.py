@@ -155,10 +155,12 @@ class SshPool:
             return
         for hops in [hops for hops, other in self._jumps.items() if other is jump]:
             del self._jumps[hops]
-        if not jump.dialing.done():
-            jump.dialing.cancel()
-        elif not jump.dialing.cancelled() and jump.dialing.exception() is None:
-            self.hang_up(jump.dialing.result())
+        jump.dialing.cancel()
+        jump.dialing.add_done_callback(self._hang_up_dialled)
+
+    def _hang_up_dialled(self, dialing: asyncio.Task[Line]) -> None:
+        if not dialing.cancelled() and dialing.exception() is None:
+            self.hang_up(dialing.result())
 
     async def _setup(self) -> SshSetup:
         """The library and the person's settings, loaded once."""
