@@ -527,6 +527,15 @@ def test_the_same_command_beside_a_running_one_is_another_launch() -> None:
     assert (one.attempt, two.attempt) == (1, 1)
 
 
+def test_two_of_one_command_at_first_sight_are_two_launches() -> None:
+    host = Host()
+    host.see(*sglang(100), *sglang(1000))
+    assert [len(launch.ranks()) for launch in host.discovery.launches()] == [8, 8]
+    host.see(gone=sglang(100))
+    host.see(*sglang(2000))
+    assert sorted(launch.attempt for launch in host.discovery.launches()) == [1, 2]
+
+
 def test_ranks_that_the_launcher_starts_anew_are_its_next_attempt() -> None:
     host = Host()
     first = torchrun()
@@ -686,17 +695,7 @@ def test_a_log_without_any_process_is_a_launch_by_itself() -> None:
     assert host.only().logs[0].path == "/runs/x/train.log"
 
 
-# ---------------------------------------------------------------------------------------------------- recorded, hostile
-
-
-def test_a_recording_names_its_ranks_itself() -> None:
-    discovery = Discovery()
-    for name, first in (("h1", 0), ("h2", 4)):
-        Host(discovery, name).see(*(Identity(50 + n, 0, rank=first + n) for n in range(4)))
-    Host(discovery, "h1").see(Identity(60, 0, role="driver"))
-    (launch,) = discovery.launches()
-    assert sorted(ranks(launch)) == list(range(8))
-    assert "driver" in roles(launch).values()
+# -------------------------------------------------------------------------------------------------------------- hostile
 
 
 COMMON = "python -m sglang.launch_server vllm serve torchrun --tp --nnodes -c :: / bash mpirun --config="

@@ -214,3 +214,15 @@ def test_small_forms() -> None:
     assert label(frame("get", "/a/b/cache.py", 31)) == "get (cache.py:31)"
     assert label(frame("poll", "libc.so.6", 0)) == "poll (libc.so.6)"
     assert len(bounded([frame("f", "x.py", 1)] * 5000)) == 1025
+
+
+def test_a_module_run_with_m_or_while_it_is_imported_is_no_mixture() -> None:
+    """Below ``<module>`` come runpy's frames, or those of the import that runs it."""
+    whole = faulthandler.parse(
+        "Fatal Python error: Aborted\n\nCurrent thread 0x01 (most recent call first):\n"
+        '  File "/a/kernels.py", line 3 in <module>\n  File "<frozen importlib._bootstrap>", line 241 in _call\n'
+        '  File "/a/rank.py", line 9 in <module>\n  File "<frozen runpy>", line 88 in _run_code\n'
+        '  File "<frozen runpy>", line 198 in _run_module_as_main\n'
+    )
+    assert [len(t.frames) for d in whole for t in d.threads] == [5]
+    assert not whole[0].torn and whole[0].threads[0].main

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from tui.model import Frame, ThreadStack
 from tui.safetext import clean
-from tui.stacks.frames import bounded, frame, is_outermost, is_program
+from tui.stacks.frames import bare, bounded, frame, is_program
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,9 @@ class FaultDump:
     native: tuple[Frame, ...] = ()
     loose: tuple[Frame, ...] = ()
 
+
+MOST_WAITING = 64
+"""Threads that may still get frames; beyond that it is no mixture of dumps."""
 
 _LONGEST = 1 << 16
 """Characters of a line that are looked at; only the list of extension modules comes near it."""
@@ -122,7 +125,7 @@ class _Open:
         return (
             self.cut
             or any(b.current for b in self.blocks)
-            or (bool(self.blocks) and is_program(tuple(self.blocks[-1].frames)))
+            or (bool(self.blocks) and is_program(self.blocks[-1].frames))
         )
 
 
@@ -174,17 +177,19 @@ class _Stream:
         dump.torn |= any(not b.frames for b in self._waiting)
         dump.mixed |= block.current and any(b.current for b in dump.blocks)
         dump.blocks.append(block)
-        self._waiting = [*(b for b in self._waiting if not b.closed), block]
+        self._waiting = [*(b for b in self._waiting if not b.closed), block][-MOST_WAITING:]
 
     def _frame(self, new: Frame, last: bool = False) -> None:
-        """Give a frame to the newest thread that still wants one: in a mix, an older header's frames come later."""
-        while self._waiting and self._waiting[-1].closed:
-            self._waiting.pop()
-            self._dumps[-1].torn |= bool(self._waiting)
-        if self._waiting:
-            block = self._waiting[-1]
+        """Give a frame to the newest thread that still wants one: in a mix, an older header's frames come later.
+
+        A ``<module>`` may be the end or have more below it (``python -m``, an import): it gets what nobody else wants.
+        """
+        wanting = [b for b in self._waiting if not b.closed]
+        block = next((b for b in reversed(wanting) if not is_program(b.frames)), wanting[-1] if wanting else None)
+        if block is not None:
+            self._dumps[-1].torn |= block is not self._waiting[-1]
             block.frames.append(new)
-            block.closed = last or is_outermost(new)
+            block.closed = last or bare(new.function) in ("_bootstrap", "_run_module_as_main")
         elif self._dumps:
             self._dumps[-1].torn = True
             self._dumps[-1].loose.append(new)
@@ -220,7 +225,7 @@ def _close(dump: _Open, rank: int | None, torn: bool) -> FaultDump:
 
 def _main(dump: _Open) -> _Block | None:
     """The main thread is the oldest, thus the last; of a cut or mixed list only one that begins in a program is."""
-    programs = [b for b in dump.blocks if is_program(tuple(b.frames))]
+    programs = [b for b in dump.blocks if is_program(b.frames)]
     if programs:
         return programs[-1]
     return None if dump.cut or dump.mixed or dump.blocks[-1].thread_id is None else dump.blocks[-1]

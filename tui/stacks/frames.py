@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from tui.model import Frame
 from tui.safetext import clean
@@ -16,11 +17,15 @@ _TEXT = 512
 def frame(function: object, file: object, line: object) -> Frame:
     """A cleaned frame of whatever a parser found; unknown parts become ``?``, an empty file and line 0."""
     number = line if isinstance(line, int) and not isinstance(line, bool) and 0 < line < 1 << 31 else 0
-    return Frame(
-        clean(function, _TEXT) if isinstance(function, str) and function else "?",
-        clean(file, _TEXT) if isinstance(file, str) else "",
-        number,
+    return _frame(
+        function if isinstance(function, str) and function else "?", file if isinstance(file, str) else "", number
     )
+
+
+@lru_cache(maxsize=1 << 16)
+def _frame(function: str, file: str, line: int) -> Frame:
+    """Ranks stand mostly in the same frames: one object for all of them, cleaned once."""
+    return Frame(clean(function, _TEXT), clean(file, _TEXT), line)
 
 
 def bounded(frames: list[Frame]) -> tuple[Frame, ...]:
@@ -46,12 +51,7 @@ def label(frame: Frame, line: str | None = None) -> str:
     return f"{frame.function} ({where}{':' if number else ''}{number})" if where else frame.function
 
 
-def is_outermost(frame: Frame) -> bool:
-    """Where a Python thread's stack begins: a script, ``python -m``, or ``threading``."""
-    return bare(frame.function) in ("<module>", "_bootstrap", "_run_module_as_main")
-
-
-def is_program(frames: tuple[Frame, ...]) -> bool:
+def is_program(frames: Sequence[Frame]) -> bool:
     """True where a stack (newest first) begins in a script or module, as only a main thread's does."""
     return bool(frames) and bare(frames[-1].function) in ("<module>", "_run_module_as_main")
 

@@ -22,8 +22,9 @@ class Branch:
     @property
     def title(self) -> str:
         """``7:[0-4,6-7]``, or the members where they have no ranks."""
+        others = len(self.members) - len(self.ranks)
         if self.ranks:
-            return f"{len(self.members)}:[{ranges(self.ranks)}]"
+            return f"{len(self.members)}:[{ranges(self.ranks)}{f' and {others} more' if others else ''}]"
         return f"{len(self.members)}:[{', '.join(self.members[:3])}{', …' if len(self.members) > 3 else ''}]"
 
 
