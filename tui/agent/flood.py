@@ -63,8 +63,9 @@ def sift(fd: int, start: int, end: int, keep: Filter) -> "tuple[list[tuple[int, 
     lines, kept, at = 0, 0, start
     while at < end:
         text = os.pread(fd, min(CHUNK, end - at), at)
-        whole = text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1 or len(text)
-        spans = keep.spans(text[:whole])
+        complete = text.rfind(b"\n") + 1
+        whole = complete or text.rfind(b"\r") + 1 or len(text)
+        spans = keep.spans(text[:complete])
         if at == start and not (spans and spans[0][0] == 0):
             spans.insert(0, (0, min(text.find(b"\n") + 1 or whole, LONGEST_LINE)))
         for first, last in spans:

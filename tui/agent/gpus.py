@@ -8,6 +8,7 @@ from .nvml import work
 
 AGAIN_S = 60.0
 INIT_AGAIN_S = 30.0
+FRESH_S = 0.05
 HANGS = "driver calls for this GPU do not return; trying again in a minute"
 STOPPED = "driver calls hang on this host: no further ones are made"
 
@@ -28,9 +29,9 @@ class Gpus:
         self._not_before = 0.0
 
     def poll(self) -> None:
-        """Ask for a reading, unless the last is still awaited or it is too early to try a failing driver again."""
+        """Ask for a reading, unless the last is still awaited or fresh, or it is too early to try a failing driver."""
         now = clock()
-        if self.helper.busy or now < self._not_before:
+        if self.helper.busy or now < self._not_before or (self.rows and now - self.read_at < FRESH_S):
             return
         self._hung = {index: since for index, since in self._hung.items() if now - since < AGAIN_S}
         self._turn += 1

@@ -18,6 +18,7 @@ import traceback
 from .loop import clock
 
 MOST_STUCK = 2
+LOOK_EVERY_S = 1.0
 PR_SET_PDEATHSIG = 1
 _HEAD = struct.Struct("=Qd")
 
@@ -153,7 +154,7 @@ class Helper:
             self._answered(answer)
 
     def _watch(self, asked: int, moves: int, since: float, due: float) -> None:
-        """Look again when the current item's time is up; a main process that was itself held up starts it anew."""
+        """Look now and then whether the current item's time is up; if this process was itself held up, it counts anew."""
         if not self.busy or asked != self._asked:
             return
         now = clock()
@@ -163,7 +164,7 @@ class Helper:
         if now - since >= may_take_s:
             self._lose("late")
             return
-        due = since + may_take_s
+        due = min(now + LOOK_EVERY_S, since + may_take_s)
         self._loop.after(due - now, lambda: self._watch(asked, moves, since, due))
 
     def _lose(self, reason: str) -> None:

@@ -12,6 +12,7 @@ from .procfs import text
 
 MAY_TAKE_S = 2.0
 PIPES_EVERY_S = 5.0
+PORTS_EVERY_S = 10.0
 LONGEST_CMDLINE = 8192
 LONGEST_VALUE = 1024
 HIDDEN = "(hidden)"
@@ -114,16 +115,19 @@ def files_behind_pipes() -> "dict[str, set[str]]":
 
 
 class Reader:
-    """Reads identities in batches. Ports are looked up once a batch; who reads which pipe, at most every 5 s, since
-    that asks every process of the host."""
+    """Reads identities in batches. What asks the whole host is kept for a while: who listens where (10 ms of kernel
+    time on any host), who reads which pipe (every process's descriptors)."""
 
     def __init__(self, mark: "Mark"):
         self._mark = mark
         self._pipes: "dict[str, set[str]]" = {}
         self._pipes_read = -PIPES_EVERY_S
+        self._ports: "dict[str, dict[str, int]]" = {}
+        self._ports_read = -PORTS_EVERY_S
 
     def batch(self, procs: "list[int]") -> "list[dict[str, object]]":
-        self._ports: "dict[str, dict[str, int]]" = {}
+        if clock() - self._ports_read >= PORTS_EVERY_S:
+            self._ports, self._ports_read = {}, clock()
         self._fds: "dict[int, Fds]" = {}
         rows: "list[dict[str, object]]" = []
         for pid in procs:

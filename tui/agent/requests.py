@@ -194,7 +194,9 @@ def _look(request: "dict[str, Any]", output: int) -> None:
 
     try:
         answer = look(request)
-    except (OSError, KeyError, ValueError, TypeError) as failure:
+    except OSError as failure:
+        answer = {"error": "%s: %s" % (failure.filename or "the look failed", failure.strerror)}
+    except (KeyError, ValueError, TypeError) as failure:
         answer = {"error": "%s: %s" % (type(failure).__name__, failure)}
     write_all(output, encode(answer).encode())
 

@@ -72,9 +72,9 @@ class Input:
 def _request(line: "bytes | bytearray") -> "dict[str, Any] | None":
     try:
         request: "Any" = json.loads(line.decode())
-    except ValueError:
+        return dict(request)
+    except (ValueError, TypeError):
         return None
-    return request if isinstance(request, dict) else None
 
 
 TYPE_CHECKING = False
