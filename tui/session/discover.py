@@ -117,7 +117,7 @@ class Discovery:
     def _ended_before(self, group: list[Part]) -> _Record | None:
         """A launch with the same command of which nothing runs any more: this is its next attempt."""
         key = _key(group)
-        return next((r for r in self._records if r.key == key and not any(map(self._alive, r.members))), None)
+        return next((record for record in self._records if record.key == key and not self._runs(record)), None)
 
     def _new(self, group: list[Part]) -> _Record:
         """Ids come from what is started and where, so that a monitor that is started again finds the same."""
@@ -151,10 +151,14 @@ class Discovery:
             self._hosts[host].forget(gone)
 
     def _forget_oldest(self) -> None:
-        ended = [record for record in self._records if not any(map(self._alive, record.members))]
+        ended = [record for record in self._records if not self._runs(record)]
         for record in ended[: max(0, len(ended) - MAX_ENDED)]:
             self._records.remove(record)
             self._forget(record.members)
+
+    def _runs(self, record: _Record) -> bool:
+        keys = (key for part in record.parts for key in _keys(part))
+        return any(map(self._alive, record.members)) or any(map(self._alive, keys))
 
     def _alive(self, key: HostKey) -> bool:
         return self._hosts[key[0]].alive(key[1:])
@@ -185,8 +189,6 @@ class Discovery:
         parts = record.parts
         first = min(parts, key=lambda part: (part.framework is None, part.root.identity.start_ticks))
         members = [member for part in parts for member in part.members.values()]
-        worlds = [part.world for part in parts if part.world is not None]
-        ranks = [member.rank for member in members if member.rank is not None]
         return Launch(
             id=record.id,
             name=" ".join(dict.fromkeys(word for word in (first.framework or "", first.subject) if word)) or "gpu",
@@ -196,7 +198,7 @@ class Discovery:
             members=tuple(sorted(members, key=_member_order)),
             logs=tuple(find_logs(parts)),
             ports=tuple(dict.fromkeys(port for part in parts for port in _ports(part))),
-            world_size=max(*worlds, *(rank + 1 for rank in ranks), 0) or None if worlds else None,
+            world_size=_world_size(parts, members),
             attempt=record.attempt,
             started_wall=min(self._started(host, ticks) for host, _, ticks in record.members),
         )
@@ -245,6 +247,13 @@ def _place(member: Member) -> object:
     if member.rank is not None:
         return member.rank
     return (member.host, member.role, member.title) if member.role in ("driver", "launcher") else None
+
+
+def _world_size(parts: Iterable[Part], members: Iterable[Member]) -> int | None:
+    """What arguments and environment say, and never less than the ranks that are there."""
+    stated = [part.world for part in parts if part.world is not None]
+    seen = [member.rank + 1 for member in members if member.rank is not None]
+    return max(stated + seen) if stated else None
 
 
 def _member_order(member: Member) -> tuple[bool, int, str, int]:

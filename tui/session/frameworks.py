@@ -56,17 +56,14 @@ SERVERS = frozenset({"sglang", "vllm", "demo"})
 PARENTS = frozenset({"driver", "launcher", "api", "engine_core", "data_parallel_controller"})
 """Roles that own other members of a launch."""
 
-RECORDING = "recording"
-"""Where the processes of a recording that names their ranks meet."""
-
 _PASSERS_ON = frozenset(
     """
     sh bash dash zsh fish tcsh csh ksh ash busybox vi vim nvim nano emacs less more tail head cat grep egrep rg awk
     gawk sed watch tee script tmux screen ssh sshd sudo su env timeout nohup time nice ionice taskset numactl setsid
     stdbuf nsys ncu strace ltrace perf gdb cuda-gdb py-spy pystack htop top uv uvx conda mamba poetry pixi pdm hatch
     tini dumb-init docker podman nerdctl kubectl singularity apptainer enroot srun sbatch salloc slurmstepd xargs
-    make ninja systemd init login code node raylet nvidia-smi nv-hostengine nvidia-cuda-mps-server nvidia-cuda-mps-
-    control nvidia-persistenced Xorg Xwayland gnome-shell kwin_x11 kwin_wayland
+    make ninja systemd init login code node raylet nvidia-smi nv-hostengine nvidia-cuda-mps-server
+    nvidia-cuda-mps-control nvidia-persistenced Xorg Xwayland gnome-shell kwin_x11 kwin_wayland
     """.split()  # noqa: SIM905 (a list of words reads better than eighty quoted ones)
 )
 """Programs that only carry, show or start others' command lines: shells, editors, wrappers, the driver's daemons."""
@@ -112,8 +109,6 @@ _VLLM_ROLES = ("engine_core", "rank", "api", "dp_coordinator")
 
 def recognise(identity: Identity) -> Trait | None:
     """What ``identity`` is, or ``None`` where it shows nothing of a launch. Never raises, whatever the command line."""
-    if identity.rank is not None or identity.role is not None:
-        return _recorded(identity)
     if passes_on(identity):
         return None
     return _by_title(identity.title) or _by_program(identity) or _by_environment(identity)
@@ -301,16 +296,3 @@ def _meeting_point(framework: str, env: Mapping[str, str]) -> str | None:
     if env.get("SLURM_JOB_ID"):
         return f"{env['SLURM_JOB_ID']}.{env.get('SLURM_STEP_ID', '')}"
     return None
-
-
-def _recorded(identity: Identity) -> Trait:
-    """A recording names ranks and roles itself; its processes belong together wherever they ran."""
-    by_name = _by_title(identity.title) or _by_program(identity)
-    return Trait(
-        by_name.framework if by_name else None,
-        identity.role or "rank",
-        rank=identity.rank,
-        sizes=by_name.sizes if by_name else None,
-        join=RECORDING,
-        subject=by_name.subject if by_name else "",
-    )

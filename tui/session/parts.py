@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from tui.model import Identity, Member
 from tui.session.frameworks import (
     PARENTS,
-    RECORDING,
     SERVERS,
     Sizes,
     Trait,
@@ -81,7 +80,7 @@ def _traits_in_place(tree: ProcessTree) -> Traits:
 
 
 def _is_env_rank(trait: Trait) -> bool:
-    return trait.role == "rank" and trait.rank is not None and trait.join != RECORDING
+    return trait.role == "rank" and trait.rank is not None
 
 
 def _env_ranks(tree: ProcessTree, ranks: Traits, others: Traits) -> Traits:
