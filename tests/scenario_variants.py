@@ -10,13 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tui.collect.replay import tomllib
+from tui import toml
 
 Row = dict[str, Any]
 
 
 def _hosts(folder: Path) -> list[dict[str, Any]]:
-    return tomllib.loads((folder / "scenario.toml").read_text())["host"]
+    return toml.loads((folder / "scenario.toml").read_text())["host"]
 
 
 def _copy(source: Path, target: Path) -> Path:
@@ -57,7 +57,7 @@ def thinned(source: Path, target: Path, every: int = 2) -> Path:
 def jittered(source: Path, target: Path, share: float = 0.2, seed: int = 7) -> Path:
     """Samples come early or late by up to ``share`` of a step."""
     folder, chance = _copy(source, target), random.Random(seed)
-    step = tomllib.loads((folder / "scenario.toml").read_text())["step_s"]
+    step = toml.loads((folder / "scenario.toml").read_text())["step_s"]
     _map_rows(folder, lambda i, row: {**row, "t": max(0.0, row["t"] + chance.uniform(-share, share) * step)})
     return folder
 
@@ -81,7 +81,9 @@ def power_scaled(source: Path, target: Path, factor: float = 0.4) -> Path:
     return folder
 
 
-_STAMP = re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?|\d\d-\d\d \d\d:\d\d:\d\d|\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d")
+_STAMP = re.compile(
+    rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?|\d\d-\d\d \d\d:\d\d:\d\d|\d\d/\d\d/\d{4}-\d\d:\d\d:\d\d"
+)
 
 
 def unstamped(source: Path, target: Path) -> Path:
@@ -94,7 +96,7 @@ def unstamped(source: Path, target: Path) -> Path:
 def with_heartbeats(source: Path, target: Path, period: float = 30.0) -> Path:
     """A side thread of an unknown kind writes a line on a clock into every log."""
     folder = _copy(source, target)
-    end = float(tomllib.loads((folder / "scenario.toml").read_text())["duration_s"])
+    end = float(toml.loads((folder / "scenario.toml").read_text())["duration_s"])
 
     def mix(lines: list[bytes], times: list[float]) -> tuple[list[bytes], list[float]]:
         beats = [(k * period + 3.0, b"keepalive %d: sidecar is fine" % k) for k in range(int(end / period))]

@@ -29,7 +29,7 @@ PROC_FIELDS = (
     "rss_mib",
     "major_faults",
 )
-"""``state`` is the letter's code point; the two ``*_cpu_s`` of children add up what their groups burned, ended or not."""
+"""``state`` is the letter's code point; the ``*_cpu_s`` of children add up what their groups burned, ended or not."""
 
 TAIL_LINES = 500
 _FACTS = 200
@@ -176,9 +176,13 @@ class HostHistory:
         self.latest = sample
 
     def _pace(self, sample: Sample) -> float:
-        """The sample's time, paced by the host's clock: two samples that were held up on the way keep their distance."""
+        """The sample's time, paced by the host's clock: samples that were held up on the way keep their distance."""
         clock = self._clock
-        if sample.boot_id != clock.boot_id or self.latest is None or abs(sample.t - sample.mono - clock.base) > _REBASE_S:
+        if (
+            sample.boot_id != clock.boot_id
+            or self.latest is None
+            or abs(sample.t - sample.mono - clock.base) > _REBASE_S
+        ):
             clock.boot_id, clock.base = sample.boot_id, sample.t - sample.mono
         if sample.procs or sample.gpus is not None:  # a look at the host, not only at its log
             if self.first_look_t is None:

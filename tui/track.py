@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 _TIERS = ((0.0, 600.0), (10.0, 10_800.0), (60.0, 86_400.0))
 """(least distance of two rows, how long a row is kept), in seconds."""
@@ -149,5 +150,5 @@ class Track:
         (t0, v0), (t1, v1) = known[0], known[-1]
         grown = v1 - v0
         if grown < 0:
-            grown = sum(max(0.0, b[1] - a[1]) for a, b in zip(known, known[1:], strict=False))
+            grown = sum(max(0.0, b[1] - a[1]) for a, b in pairwise(known))
         return Reading(grown / (t1 - t0), coverage, t1 - t0)

@@ -7,27 +7,28 @@ looked at, except that a file must be read to be split.
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from tui import toml
 from tui.collect.logtext import LogSplitter
 from tui.errors import UsageError
 from tui.model import ChildGroup, Fact, Gpu, Identity, Launch, LogLine, LogRef, LogUpdate, Member, Proc, Sample
 from tui.safetext import clean, clean_tree
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
-
 START_WALL = 1_767_225_600.0
 """2026-01-01T00:00:00Z: a scenario's second 0, in Unix time."""
 
 _MB = 1e6
-_ROLES = {"driver": "driver", "api": "api", "enginecore": "engine_core", "detokenizer": "detokenizer", "raylet": "raylet"}
+_ROLES = {
+    "driver": "driver",
+    "api": "api",
+    "enginecore": "engine_core",
+    "detokenizer": "detokenizer",
+    "raylet": "raylet",
+}
 _LAUNCHERS = ("agent", "runner", "launch", "torchrun", "mpirun", "srun")
 
 Row = dict[str, Any]
@@ -204,7 +205,7 @@ class _HostReplay:
         )
 
     def _procs(
-        self, rows: list[Row], t: float, dt: float
+        self, rows: Sequence[Row], t: float, dt: float
     ) -> tuple[tuple[Proc, ...], tuple[Identity, ...], tuple[tuple[int, int], ...]]:
         procs: list[Proc] = []
         new: list[Identity] = []
@@ -216,7 +217,13 @@ class _HostReplay:
             if process is None:
                 process = self._begin(name, row["rank"], t)
                 new.append(
-                    Identity(process.pid, process.start_ticks, comm=clean(name, 15), rank=process.rank, role=self.members[-1].role)
+                    Identity(
+                        process.pid,
+                        process.start_ticks,
+                        comm=clean(name, 15),
+                        rank=process.rank,
+                        role=self.members[-1].role,
+                    )
                 )
             procs.append(process.proc(row, dt))
         return tuple(procs), tuple(new), tuple((process.pid, process.start_ticks) for process in gone)
@@ -246,10 +253,10 @@ class Replay:
     def __init__(self, path: Path) -> None:
         try:
             text = (path / "scenario.toml").read_text(encoding="utf-8")
-            table: dict[str, Any] = tomllib.loads(text)
+            table: dict[str, Any] = toml.loads(text)
         except OSError as error:
             raise UsageError(f"{path} is no scenario: scenario.toml cannot be read ({error.strerror})") from None
-        except tomllib.TOMLDecodeError as error:
+        except ValueError as error:
             raise UsageError(f"{path}/scenario.toml is not TOML: {error}") from None
         if table.get("format") != 1:
             raise UsageError(f"{path}: this reads scenario format 1, not {table.get('format')!r}")

@@ -17,15 +17,43 @@ def evidence(scene: Scene, judgement: Judgement) -> tuple[Evidence, ...]:
     """One entry a signal; explanations refer to signals by name."""
     coverage = min((view.coverage for view in scene.workers), default=0.0)
     silent = scene.silent_s
-    found = [Evidence("log_silence", None if silent is None else round(silent, 1), silent or 0.0, 1.0 if silent is not None else 0.0)]
+    found = [
+        Evidence(
+            "log_silence",
+            None if silent is None else round(silent, 1),
+            silent or 0.0,
+            1.0 if silent is not None else 0.0,
+        )
+    ]
     if scene.workers:
         flow = sum((view.read or 0.0) + (view.received or 0.0) + (view.write or 0.0) for view in scene.living) / _MB
         found += [
-            _entry(scene, judgement, "rank_cpu", round(sum(v.cpu or 0.0 for v in scene.workers), 1), coverage, seen.cpu(scene)),
-            _entry(scene, judgement, "compilers", round(sum(v.compilers or 0.0 for v in scene.living), 1), coverage, seen.builders(scene)),
-            _entry(scene, judgement, "children_cpu", round(sum(v.children or 0.0 for v in scene.living), 1), coverage, seen.children(scene)),
+            _entry(
+                scene,
+                judgement,
+                "rank_cpu",
+                round(sum(v.cpu or 0.0 for v in scene.workers), 1),
+                coverage,
+                seen.cpu(scene),
+            ),
+            _entry(
+                scene,
+                judgement,
+                "compilers",
+                round(sum(v.compilers or 0.0 for v in scene.living), 1),
+                coverage,
+                seen.builders(scene),
+            ),
+            _entry(
+                scene,
+                judgement,
+                "children_cpu",
+                round(sum(v.children or 0.0 for v in scene.living), 1),
+                coverage,
+                seen.children(scene),
+            ),
             _entry(scene, judgement, "bytes", round(flow, 2), coverage, seen.byte_flow(scene)),
-        ]  # fmt: skip
+        ]
     if scene.gpus:
         utils = [gpu.util for gpu in scene.gpus if gpu.util is not None]
         value = round(fmean(utils), 1) if utils else None
@@ -41,6 +69,14 @@ def evidence(scene: Scene, judgement: Judgement) -> tuple[Evidence, ...]:
 
 
 def _entry(scene: Scene, judgement: Judgement, signal: str, value: Any, coverage: float, text: str) -> Evidence:
-    refutes = [e.cause for e in judgement.explanations if any(p.signal == signal and p.outcome == "refutes" for p in e.predictions)]
-    supports = [e.cause for e in judgement.explanations if e.alive and any(p.signal == signal and p.outcome == "fits" for p in e.predictions)]
+    refutes = [
+        e.cause
+        for e in judgement.explanations
+        if any(p.signal == signal and p.outcome == "refutes" for p in e.predictions)
+    ]
+    supports = [
+        e.cause
+        for e in judgement.explanations
+        if e.alive and any(p.signal == signal and p.outcome == "fits" for p in e.predictions)
+    ]
     return Evidence(signal, value, round(scene.look_s, 1), round(coverage, 2), tuple(refutes), tuple(supports), text)

@@ -48,6 +48,7 @@ class Judgement:
     reasons: list[str] = field(default_factory=list[str])
     explanations: tuple[Explanation, ...] = ()
     remedy: str = ""
+    """Where it is more particular than the cause's own."""
     probe: str | None = None
     culprits: list[tuple[ProcView | None, int | None, str]] = field(
         default_factory=list[tuple[ProcView | None, int | None, str]]
@@ -159,7 +160,7 @@ def _start_up(scene: Scene, clock: Clock) -> Judgement:
     if waits:
         hypothesis, explanation = waits[0]
         reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", _silence(scene)]
-        return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(e for _, e in healthy), hypothesis.remedy)
+        return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(e for _, e in healthy))
     return _stall(scene, clock, [e for _, e in healthy])
 
 
@@ -193,8 +194,10 @@ def _dead(scene: Scene) -> Judgement | None:
     vanished = [rank for rank in scene.missing if rank in scene.run.ranks]
     if vanished and scene.ranks and scene.observed:
         reasons = [f"rank {seen.ranks_text(vanished)} wrote into this log and has no process any more", seen.cpu(scene)]
-        culprits: list[tuple[ProcView | None, int | None, str]] = [(None, rank, "its process is gone") for rank in vanished]
-        return Judgement("crashed", "proven", "dead_rank", reasons, remedy=_DEAD_REMEDY, probe="log", culprits=culprits)
+        culprits: list[tuple[ProcView | None, int | None, str]] = [
+            (None, rank, "its process is gone") for rank in vanished
+        ]
+        return Judgement("crashed", "proven", "dead_rank", reasons, probe="log", culprits=culprits)
     dead: list[ProcView] = []
     for view in scene.dead:
         died = scene.died_t(view)
@@ -211,16 +214,8 @@ def _dead(scene: Scene) -> Judgement | None:
     named: list[tuple[ProcView | None, int | None, str]] = [
         (view, view.member.rank, f"its process is {how}") for view in dead
     ]
-    remedy = (
-        "Give the job more host memory, or load with less (cgroup memory.max; the kernel log names the process)."
-        if killed
-        else _DEAD_REMEDY
-    )
     cause = "oom_kill" if killed else "dead_rank"
-    return Judgement("crashed", "proven", cause, reasons, remedy=remedy, probe="log", culprits=named)
-
-
-_DEAD_REMEDY = "Look for its own last words, an OOM kill and an Xid in the kernel log (dmesg)."
+    return Judgement("crashed", "proven", cause, reasons, probe="log", culprits=named)
 
 
 def _oom_kills(scene: Scene) -> str | None:
@@ -240,9 +235,12 @@ def _gone(scene: Scene) -> Judgement | None:
     if run.phase == "shutdown" or run.over or run.ready or finished or scene.framework is None:
         return Judgement("ended", "firm", reasons=["all its processes have ended", _silence(scene)])
     return Judgement(
-        "crashed", "firm", "dead_rank", [f"all its processes ended in {scene.phase}, before it was ready", _silence(scene)],
-        remedy="Look at the log's last lines and the kernel log (dmesg).", probe="log",
-    )  # fmt: skip
+        "crashed",
+        "firm",
+        "dead_rank",
+        [f"all its processes ended in {scene.phase}, before it was ready", _silence(scene)],
+        probe="log",
+    )
 
 
 # ------------------------------------------------------------------------------------------------- serving and progress
@@ -258,9 +256,14 @@ def _served(scene: Scene, clock: Clock) -> Judgement:
         hung = clock.quiet_s >= HUNG_S * 2
         reasons = ["ready, but the GPUs have been spinning since", *_stall_reasons(scene, clock)]
         return Judgement(
-            "hung" if hung else "suspect", "firm" if hung else "weak", spin.cause, reasons, (explanation,), spin.remedy,
-            spin.probe, quiet_s=clock.quiet_s,
-        )  # fmt: skip
+            "hung" if hung else "suspect",
+            "firm" if hung else "weak",
+            spin.cause,
+            reasons,
+            (explanation,),
+            probe=spin.probe,
+            quiet_s=clock.quiet_s,
+        )
     cause, seconds = _main_cause(clock)
     reasons = ["it said that it is ready"]
     if seconds >= NOTABLE_S:
@@ -310,7 +313,9 @@ def _log_only(scene: Scene) -> Judgement:
     if silent >= LOG_ONLY_SUSPECT_S:
         reasons = [f"log still for {silent:.0f} s in {scene.phase}", "no process or GPU of it can be seen to say more"]
         return Judgement("suspect", "weak", reasons=reasons, probe="snapshot", quiet_s=silent)
-    return Judgement("slow", "weak", reasons=[f"log still for {silent:.0f} s in {scene.phase}; nothing else can be seen"])
+    return Judgement(
+        "slow", "weak", reasons=[f"log still for {silent:.0f} s in {scene.phase}; nothing else can be seen"]
+    )
 
 
 def _unobserved(scene: Scene, clock: Clock) -> Judgement:
@@ -329,9 +334,13 @@ def _slow(
     named = hypothesis.cause not in PLAIN_WORK
     reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", _silence(scene)]
     return Judgement(
-        "slow", "firm", hypothesis.cause if named else None, reasons, tuple(healthy), hypothesis.remedy, None,
+        "slow",
+        "firm",
+        hypothesis.cause if named else None,
+        reasons,
+        tuple(healthy),
         quiet_s=clock.quiet_s,
-    )  # fmt: skip
+    )
 
 
 def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
@@ -354,14 +363,22 @@ def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
             reasons.append(f"not refuted: {open_rival.title} ({_open_point(open_rival)})")
         cause = hypothesis.cause if hypothesis is not None else None
         probe = hypothesis.probe if hypothesis is not None else "stacks"
-        remedy = hypothesis.remedy if hypothesis is not None else ""
-        return Judgement("suspect", "weak", cause, reasons, table, remedy, probe, _culprits(scene), quiet, still=True)
+        return Judgement(
+            "suspect", "weak", cause, reasons, table, probe=probe, culprits=_culprits(scene), quiet_s=quiet, still=True
+        )
     strength: Strength = "proven" if hypothesis.decisive else "firm"
     reasons.insert(0, f"{title(hypothesis.cause)}: {_fitting(explanation)}") if hypothesis.decisive else None
     return Judgement(
-        "hung", strength, hypothesis.cause, reasons, table, hypothesis.remedy, hypothesis.probe, _culprits(scene), quiet,
+        "hung",
+        strength,
+        hypothesis.cause,
+        reasons,
+        table,
+        probe=hypothesis.probe,
+        culprits=_culprits(scene),
+        quiet_s=quiet,
         still=True,
-    )  # fmt: skip
+    )
 
 
 _LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
@@ -416,7 +433,7 @@ def _open_point(explanation: Explanation) -> str:
 
 
 def _culprits(scene: Scene) -> list[tuple[ProcView | None, int | None, str]]:
-    """Who stands elsewhere. Rarity alone is no evidence: it takes a state, an absence or a line that was not printed."""
+    """Who stands elsewhere. Rarity alone is no evidence: it takes a state, an absence or a line not printed."""
     if scene.stopped:
         return [(view, view.member.rank, f"stopped, state {view.state}") for view in scene.stopped]
     if scene.missing:

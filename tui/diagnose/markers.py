@@ -1,31 +1,43 @@
 """The frameworks' own log lines as data: one TOML file per framework, read at the first line of the first log.
 
 A file has ``framework`` (a name, or ``""`` for lines that belong to no framework), optional ``prefix`` (a regular
-expression with the groups ``rank``, ``tp``, ``pp``, ``pid`` or ``who``), and ``[[marker]]`` tables. Adding a framework is
-adding a file.
+expression with the groups ``rank``, ``tp``, ``pp``, ``pid`` or ``who``), and ``[[marker]]`` tables. Adding a
+framework is adding a file.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
+from tui import toml
 
 EDGES = ("begin", "progress", "end", "fatal", "ready", "heartbeat", "neutral")
 """What a line does: opens a phase, moves inside it, closes it, says that the launch failed, says that a server serves
 (or that training steps come), recurs on a clock without meaning anything, or looks like something and is nothing."""
 
 _KEYS = frozenset(
-    "id pattern phase edge who versions source example unit then again inside run cause remedy".split()
+    {
+        "id",
+        "pattern",
+        "phase",
+        "edge",
+        "who",
+        "versions",
+        "source",
+        "example",
+        "unit",
+        "then",
+        "again",
+        "inside",
+        "run",
+        "cause",
+        "remedy",
+    }
 )
 
 
@@ -78,7 +90,7 @@ class Markers:
         yield from self.wordless
 
 
-@lru_cache(maxsize=None)
+@cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
@@ -131,12 +143,13 @@ def parse(text: str, name: str) -> tuple[str, str, list[Marker]]:
     Raises: ValueError with the file's and the marker's name where the file does not say what it must.
     """
     try:
-        table: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        table: dict[str, Any] = toml.loads(text)
+    except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     framework = str(table.get("framework", ""))
     markers: list[Marker] = []
-    for row in table.get("marker", ()):
+    rows: list[dict[str, Any]] = table.get("marker", [])
+    for row in rows:
         label = f"{name}: marker {row.get('id', len(markers))}"
         if extra := row.keys() - _KEYS:
             raise ValueError(f"{label}: unknown keys {', '.join(sorted(extra))}")
@@ -148,7 +161,7 @@ def parse(text: str, name: str) -> tuple[str, str, list[Marker]]:
             re.compile(row["pattern"])
         except re.error as error:
             raise ValueError(f"{label}: {error}") from None
-        values = {**row, "inside": tuple(row.get("inside", ())), "phase": row.get("phase", "")}
+        values: dict[str, Any] = {**row, "inside": tuple(row.get("inside", ())), "phase": row.get("phase", "")}
         markers.append(Marker(framework=framework, words=required_words(row["pattern"]), **values))
     return framework, str(table.get("prefix", "")), markers
 

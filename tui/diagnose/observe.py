@@ -1,7 +1,7 @@
 """What can be seen of a launch at one moment: every figure with the window it is taken over, unknown where that window
 was not sampled.
 
-All thresholds say in which unit and why. They separate kinds of behaviour (asleep, one busy core, many), never machines.
+All thresholds say in which unit and why. They separate kinds of behaviour (asleep, one busy core, many), not machines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOOK_S = 10.0
 """Least window for "now", in seconds: CPU counters step by 10 ms, so that a percent is sure over it."""
 
 ASLEEP_PCT = 15.0
-"""A waiting process burns less of a core: polls and heartbeats of a sleeping Python or NCCL process cost 0.1 to 12 %."""
+"""A waiting process burns less of a core: polls and heartbeats of a sleeping Python process cost 0.1 to 12 %."""
 CORE_PCT = (70.0, 150.0)
 """One core: a thread that spins (NCCL, MPI, a lock) or that computes. Below and above it is work. A spinner that shares
 its core falls short of 100 %."""
@@ -208,8 +208,7 @@ class Scene:
             for log in self.logs
             if log.grown_t is not None
         ]
-        known = [t for t in times if t is not None]
-        return max(0.0, self.now - max(known)) if known else None
+        return max(0.0, self.now - max(times)) if times else None
 
     @cached_property
     def progress_t(self) -> float | None:

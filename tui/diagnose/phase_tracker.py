@@ -40,7 +40,7 @@ class Roll:
 
 
 class Run:
-    """What one run wrote into one log. Times are seconds on the monitor's timeline; ``None`` where no clock is known."""
+    """What one run wrote into one log. Times are seconds on the monitor's timeline, ``None`` where unknown."""
 
     def __init__(self, attempt: int = 1) -> None:
         self.attempt = attempt
@@ -210,4 +210,6 @@ class Run:
 def foremost(runs: Iterable[Run]) -> Run | None:
     """The run of the log that spoke last of a phase; of several hosts' logs it tells where the launch stands."""
     told = [run for run in runs if run.lines]
-    return max(told, key=lambda run: (run.phase != "unknown", run.progress_t or run.last_t or float("-inf")), default=None)
+    return max(
+        told, key=lambda run: (run.phase != "unknown", run.progress_t or run.last_t or float("-inf")), default=None
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 from tui.model import Progress
@@ -76,7 +77,7 @@ class Counter:
 
     def interval_s(self) -> float | None:
         """The usual time between two moves: the median of the last ones."""
-        gaps = [b[0] - a[0] for a, b in zip(self._steps, list(self._steps)[1:], strict=False) if b[0] > a[0]]
+        gaps = [b[0] - a[0] for a, b in pairwise(self._steps) if b[0] > a[0]]
         return median(gaps) if gaps else None
 
     def progress(self) -> Progress:

@@ -35,7 +35,7 @@ class LogReader:
         self._tp_size = 0
 
     def read(self, lines: Sequence[LogLine], lay_until: float | None) -> None:
-        """Take lines in. ``lay_until`` is when the file was last written, for lines that lay there before (``t`` None)."""
+        """Take lines in. ``lay_until``: when the file was last written, for lines that lay there before."""
         lump = [line for line in lines if line.t is None]
         times = _times_of(lump, lay_until)
         for line, when in zip(lump, times, strict=True):
@@ -76,7 +76,7 @@ class LogReader:
             groups = match.groupdict()
             drawn = bar
             if bar is None and groups.get("n"):
-                drawn = Frame(marker.id, float(groups["n"]), float(groups["total"]))
+                drawn = Frame(marker.id, float(groups["n"] or 0), float(groups["total"] or 0))
             if marker.id == "load.dots":
                 drawn = Frame(marker.id, float(len(text)), 100.0)
             found = True
@@ -89,13 +89,14 @@ class LogReader:
 
     def _rank(self, text: str, groups: dict[str, str | None]) -> int | None:
         """The rank that printed the line: said by the line itself, its prefix, or its process id earlier."""
-        rank = int(groups["rank"]) if groups.get("rank") else None
+        said_rank = groups.get("rank")
+        rank = int(said_rank) if said_rank else None
         for prefix in _prefixes():
             if found := prefix.search(text):
                 said = found.groupdict()
                 rank = rank if rank is not None else self._rank_of(said)
                 pid = said.get("pid")
-                if pid and rank is not None and said.get("who", "").startswith(("Worker", "VllmWorker")):
+                if pid and rank is not None and (said.get("who") or "").startswith(("Worker", "VllmWorker")):
                     self._rank_of_pid[pid] = rank
                 elif pid and rank is None:
                     rank = self._rank_of_pid.get(pid)

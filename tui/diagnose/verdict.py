@@ -9,6 +9,7 @@ from tui.diagnose.evidence import evidence
 from tui.diagnose.judge import Clock, Judgement, judge
 from tui.diagnose.observe import Scene
 from tui.diagnose.odd import odd
+from tui.diagnose.phases import remedy
 from tui.history import History
 from tui.model import Diagnosis, Launch, RankPhase, Verdict, Wanted
 
@@ -52,7 +53,7 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
         evidence=evidence(scene, judgement),
         explanations=judgement.explanations,
         reasons=tuple(judgement.reasons),
-        remedy=judgement.remedy,
+        remedy=judgement.remedy or remedy(judgement.cause or ""),
         deadlines=deadlines(scene),
         next_probe=judgement.probe if judgement.id in GRAVE else None,
         taken_back=carried.get("taken_back"),

@@ -41,7 +41,7 @@ def verdicts(replay: Replay) -> Iterator[tuple[float, Launch, Verdict]]:
 
 
 def run(path: Path, *, json: bool, speed: float) -> Exit:
-    """Print the verdicts; ``speed`` in times real time, infinite for as fast as it goes. The exit is the last verdict's.
+    """Print the verdicts; ``speed`` in times real time, infinite for as fast as it goes. The exit tells the last one.
 
     Raises: UsageError where ``path`` is no scenario.
     """
@@ -53,14 +53,15 @@ def run(path: Path, *, json: bool, speed: float) -> Exit:
             time.sleep((t - before) / speed)
         before, last = t, verdict
         at = datetime.fromtimestamp(replay.start_wall + t, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        _print(row(t, at, launch, verdict), json)
+        if json:
+            sys.stdout.write(json_text.dumps(row(t, at, launch, verdict), ensure_ascii=False) + "\n")
+        else:
+            sys.stdout.write(_line(t, verdict))
     sys.stdout.flush()
     return _EXITS.get(last.id, Exit.UNDECIDED) if last is not None else Exit.UNDECIDED
 
 
-def _print(value: dict[str, object], as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(json_text.dumps(value, ensure_ascii=False) + "\n")
-        return
-    reasons = "; ".join(str(reason) for reason in value["reasons"]) if isinstance(value["reasons"], list) else ""  # pyright: ignore
-    sys.stdout.write(f"{value['t']:>9} {str(value['verdict']).upper():<12} {value['phase']:<15} {value['cause'] or '-':<20} {reasons}\n")
+def _line(t: float, verdict: Verdict) -> str:
+    """A step for people, on one line."""
+    head = f"{t:>9.1f} {verdict.id.upper():<12} {verdict.phase:<15} {verdict.cause or '-':<20}"
+    return f"{head} {'; '.join(verdict.reasons)}\n"

@@ -11,15 +11,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tui import toml
 from tui.collect.replay import Replay
 from tui.errors import Exit, UsageError
 from tui.headless.replay import verdicts
 from tui.model import Verdict
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover
-    import tomli as tomllib
 
 _FINAL = frozenset({"hung", "crashed"})
 _GRAVE = _FINAL | {"suspect"}
@@ -53,8 +49,8 @@ def score(path: Path) -> Score:
     Raises: UsageError where one of the two cannot be read.
     """
     try:
-        truth: dict[str, Any] = tomllib.loads((path / "truth.toml").read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError) as error:
+        truth: dict[str, Any] = toml.loads((path / "truth.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
         raise UsageError(f"{path}/truth.toml cannot be read: {error}") from None
     started = time.perf_counter()
     replay = Replay(path)
@@ -160,12 +156,15 @@ def _table(scores: Sequence[Score]) -> str:
     head = f"{'scenario':<{width}} pass  allow phase end cause odd suspect    hung  last verdict, phase, cause\n"
     lines = [head]
     for item in scores:
-        flags = " ".join("-" if flag is None else "y" if flag else "N" for flag in (item.phase_at_end, item.cause))
-        odd = "-" if item.odd_ranks is None else "y" if item.odd_ranks else "N"
+        flags = [
+            "-" if flag is None else "y" if flag else "N" for flag in (item.phase_at_end, item.cause, item.odd_ranks)
+        ]
+        shares = f"{_number(item.allowed, 5)} {_number(item.phases, 5)}"
+        times = f"{_number(item.suspect_s, 7)} {_number(item.latency_s, 7)}"
+        said = f"{item.verdict}, {item.last_phase}, {item.last_cause or '-'}"
         lines.append(
-            f"{item.id:<{width}} {'yes' if item.passed else 'NO ':<4} {_number(item.allowed, 5)} {_number(item.phases, 5)} "
-            f" {flags.replace(' ', '     ')}   {odd} {_number(item.suspect_s, 7)} {_number(item.latency_s, 7)}  "
-            f"{item.verdict}, {item.last_phase}, {item.last_cause or '-'}\n"
+            f"{item.id:<{width}} {'yes' if item.passed else 'NO ':<4} {shares}  "
+            f"{flags[0]}     {flags[1]}   {flags[2]} {times}  {said}\n"
         )
         lines += [f"{'':<{width}}   {error}\n" for error in (*item.hard_errors, *item.unfinished_windows)]
     summary = ", ".join(f"{name} {value}" for name, value in _summary(scores).items() if value is not None)

@@ -1,7 +1,7 @@
 """Rival explanations of a silence. Each predicts; an observation refutes it, and the table of both is what is shown.
 
 Adding one is adding an entry to the list of its module: a cause id, the phases that it explains, a function that sets
-its predictions against the scene, a remedy with its source, and the probe that would settle it.
+its predictions against the scene, and the probe that would settle it. Titles and remedies: :mod:`tui.diagnose.phases`.
 """
 
 from __future__ import annotations
@@ -10,21 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tui.diagnose.observe import Scene
-from tui.diagnose.phases import is_healthy, title
+from tui.diagnose.phases import is_healthy, remedy, title
 from tui.model import Explanation, Prediction
 
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """``phases`` empty: any. ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy
-    starts are known to look the same for a while. ``waits``: what it explains is a wait for somebody, not work. ``particular``: it rests on where a process waits, whatever the phase; ``decisive``:
-    it rests on evidence that speaks for itself."""
+    """An explanation and where it applies; ``phases`` empty: any.
+
+    ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy starts are known to look
+    the same for a while. ``waits``: what it explains is a wait for somebody, not work. ``particular``: it rests on where
+    a process waits, whatever the phase; ``decisive``: it rests on evidence that speaks for itself.
+    """
 
     cause: str
     predict: Callable[[Scene], list[Prediction]]
     phases: frozenset[str] = frozenset()
     not_phases: frozenset[str] = frozenset()
-    remedy: str = ""
     probe: str = "stacks"
     patience: float = 1.0
     waits: bool = False
@@ -39,11 +41,11 @@ class Hypothesis:
         return (not self.phases or phase in self.phases) and phase not in self.not_phases
 
     def explain(self, scene: Scene) -> Explanation:
-        """Alive where its first prediction, the one that only it makes, was seen to hold, and nothing refutes the rest."""
+        """Alive where its first prediction, the one that only it makes, was seen to hold, and nothing refutes it."""
         predictions = tuple(self.predict(scene))
         outcomes = [prediction.outcome for prediction in predictions]
         alive = outcomes[0] == "fits" and "refutes" not in outcomes
-        return Explanation(self.cause, title(self.cause), self.healthy, alive, predictions, self.remedy)
+        return Explanation(self.cause, title(self.cause), self.healthy, alive, predictions, remedy(self.cause))
 
 
 def expect(signal: str, expects: str, seen: str, holds: bool | None) -> Prediction:

@@ -49,7 +49,9 @@ def odd_workers(scene: Scene) -> list[ProcView]:
 
 def _kernel_build(scene: Scene) -> list[Prediction]:
     at_work = [view for view in scene.living if view.builds]
-    return [expect("compilers", "compilers that burn CPU under a rank", seen.builders(scene), _known(scene, bool(at_work)))]
+    return [
+        expect("compilers", "compilers that burn CPU under a rank", seen.builders(scene), _known(scene, bool(at_work)))
+    ]
 
 
 def _torch_compile(scene: Scene) -> list[Prediction]:
@@ -57,13 +59,20 @@ def _torch_compile(scene: Scene) -> list[Prediction]:
     alone = scene.phase == "compile" and bool(cpu_workers(scene))
     return [
         expect(
-            "children_cpu", "compile workers or the rank itself burn CPU", _children_or_cpu(scene), _known(scene, bool(at_work) or alone)
+            "children_cpu",
+            "compile workers or the rank itself burn CPU",
+            _children_or_cpu(scene),
+            _known(scene, bool(at_work) or alone),
         )
     ]
 
 
 def _children_or_cpu(scene: Scene) -> str:
-    return seen.children(scene) if any(view.children_work for view in scene.living) else f"{seen.children(scene)}; {seen.cpu(scene)}"
+    return (
+        seen.children(scene)
+        if any(view.children_work for view in scene.living)
+        else f"{seen.children(scene)}; {seen.cpu(scene)}"
+    )
 
 
 def _cpu_bound_capture(scene: Scene) -> list[Prediction]:
@@ -99,10 +108,12 @@ def _repacking(scene: Scene) -> list[Prediction]:
     works = bool(scene.gpu_kinds.get("works")) or any(gpu.mem_moved for gpu in scene.gpus)
     return [
         expect(
-            "rank_cpu", "busy cores, GPU kernels or moving GPU memory", f"{seen.cpu(scene)}; {seen.gpus(scene)}",
+            "rank_cpu",
+            "busy cores, GPU kernels or moving GPU memory",
+            f"{seen.cpu(scene)}; {seen.gpus(scene)}",
             _known(scene, works or bool(cpu_workers(scene))),
         )
-    ]  # fmt: skip
+    ]
 
 
 def _autotune(scene: Scene) -> list[Prediction]:
@@ -126,7 +137,9 @@ def _starved(scene: Scene) -> list[Prediction]:
     said = "not looked at" if share is None else f"throttled {share:.0f} % of the time"
     burned = sum((view.cpu or 0.0) + (view.children or 0.0) for view in scene.living)
     return [
-        expect("cgroup", "the control group is throttled half of the time", said, None if share is None else share >= 50.0),
+        expect(
+            "cgroup", "the control group is throttled half of the time", said, None if share is None else share >= 50.0
+        ),
         expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= 50.0)),
         expect("gpus", "no GPU spins", seen.gpus(scene), not spinning_on_gpu(scene)),
     ]
@@ -165,7 +178,9 @@ def _gpu_moves(scene: Scene) -> bool | None:
 
 def _cpu_work(scene: Scene) -> list[Prediction]:
     busy = cpu_workers(scene) or [view for view in scene.living if view.children_work]
-    return [expect("rank_cpu", "a process burns what no wait burns", _children_or_cpu(scene), _known(scene, bool(busy)))]
+    return [
+        expect("rank_cpu", "a process burns what no wait burns", _children_or_cpu(scene), _known(scene, bool(busy)))
+    ]
 
 
 def _resources(scene: Scene) -> list[Prediction]:
@@ -181,53 +196,68 @@ _SERVED = frozenset({"serving", "shutdown"})
 
 HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
-        "waiting_resources", _resources, frozenset({"wait_resources"}), waits=True, probe="snapshot",
-        remedy="Check the scheduler's queue: nodes, pods or the placement group it asks for (Ray, Slurm or Kubernetes).",
+        "waiting_resources",
+        _resources,
+        frozenset({"wait_resources"}),
+        waits=True,
+        probe="snapshot",
     ),
     Hypothesis(
-        "kernel_build", _kernel_build, not_phases=_SERVED,
-        remedy="Let it build; the next start finds the kernels in the cache (flashinfer, Triton, DeepGEMM caches).",
+        "kernel_build",
+        _kernel_build,
+        not_phases=_SERVED,
     ),
     Hypothesis(
-        "cpu_starved", _starved, not_phases=_SERVED,
-        remedy="Raise the container's CPU limit (cgroup v2 cpu.max).",
+        "cpu_starved",
+        _starved,
+        not_phases=_SERVED,
     ),
     Hypothesis(
-        "slow_download", _download, frozenset({"weight_download", "weight_load", "draft_load", "unknown"}),
-        remedy="Let it download, or fetch the weights beforehand (huggingface_hub).",
+        "slow_download",
+        _download,
+        frozenset({"weight_download", "weight_load", "draft_load", "unknown"}),
     ),
     Hypothesis(
-        "slow_import", _importing, frozenset({"import", "spawn", "dist_init"}),
-        remedy="Let it import; a local virtual environment starts faster than one on a network file system (CPython).",
+        "slow_import",
+        _importing,
+        frozenset({"import", "spawn", "dist_init"}),
     ),
     Hypothesis(
-        "rank0_preparing", _rank0, frozenset({"data_index", "dist_init", "training_step", "unknown", "kv_alloc"}),
-        remedy="Let the rank finish, but mind the collective's time-out (torch.distributed).",
+        "rank0_preparing",
+        _rank0,
+        frozenset({"data_index", "dist_init", "training_step", "unknown", "kv_alloc"}),
     ),
     Hypothesis(
-        "torch_compile", _torch_compile, frozenset({"compile", "graph_capture", "warmup", "profile", "post_load", "kv_alloc"}),
-        remedy="Let it compile; the next start reads the cache (torch.compile).",
+        "torch_compile",
+        _torch_compile,
+        frozenset({"compile", "graph_capture", "warmup", "profile", "post_load", "kv_alloc"}),
     ),
     Hypothesis(
-        "cpu_bound_capture", _cpu_bound_capture, frozenset({"graph_capture"}),
-        remedy="Let it capture, or capture fewer batch sizes (vLLM cudagraph_capture_sizes, SGLang --cuda-graph-max-bs).",
+        "cpu_bound_capture",
+        _cpu_bound_capture,
+        frozenset({"graph_capture"}),
     ),
     Hypothesis(
-        "slow_storage", _storage, not_phases=_SERVED,
-        remedy="Let it read; local NVMe or prefetching would be faster (safetensors over network file systems).",
+        "slow_storage",
+        _storage,
+        not_phases=_SERVED,
     ),
     Hypothesis(
-        "repacking", _repacking, frozenset({"post_load", "draft_load", "weight_load"}),
-        remedy="Let it repack; quantised weights take minutes (SGLang issue 9162).",
+        "repacking",
+        _repacking,
+        frozenset({"post_load", "draft_load", "weight_load"}),
     ),
     Hypothesis(
-        "autotune", _autotune, frozenset({"warmup", "jit_build", "profile"}),
-        remedy="Let it tune; the result is cached (flashinfer autotuner).",
+        "autotune",
+        _autotune,
+        frozenset({"warmup", "jit_build", "profile"}),
     ),
     Hypothesis(
-        "builder_elsewhere", _elsewhere, frozenset({"jit_build"}), waits=True,
-        remedy="Look on the other hosts of the shared file system for the compiler that holds the lock (file baton).",
+        "builder_elsewhere",
+        _elsewhere,
+        frozenset({"jit_build"}),
+        waits=True,
     ),
     Hypothesis("gpu_work", _gpu_work),
     Hypothesis("cpu_work", _cpu_work, not_phases=_SERVED),
-)  # fmt: skip
+)

@@ -3,6 +3,8 @@ names the cause, the most particular ones first."""
 
 from __future__ import annotations
 
+from typing import cast
+
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.hypotheses.healthy import odd_workers
 from tui.diagnose.observe import Scene
@@ -17,7 +19,9 @@ def _nobody_works(scene: Scene) -> list[Prediction]:
     moving = [view for view in scene.living if view.moves_bytes or view.in_storage]
     return [
         expect("compilers", "no compiler at work", seen.builders(scene), not any(view.builds for view in scene.living)),
-        expect("children_cpu", "no busy child", seen.children(scene), not any(view.children_work for view in scene.living)),
+        expect(
+            "children_cpu", "no busy child", seen.children(scene), not any(view.children_work for view in scene.living)
+        ),
         expect("bytes", "no bytes move", seen.byte_flow(scene), not moving),
     ]
 
@@ -29,20 +33,28 @@ def _ranks_wait(scene: Scene) -> Prediction:
 
 def _all_asleep(scene: Scene) -> Prediction:
     return expect(
-        "rank_cpu", "every rank sleeps", seen.cpu(scene), all(view.asleep for view in scene.workers) if scene.observed else None
+        "rank_cpu",
+        "every rank sleeps",
+        seen.cpu(scene),
+        all(view.asleep for view in scene.workers) if scene.observed else None,
     )
 
 
 def _gpus_idle(scene: Scene) -> Prediction:
     kinds = scene.gpu_kinds
     busy = kinds.get("works", 0) + kinds.get("spins", 0)
-    return expect("gpus", "the GPUs do nothing", seen.gpus(scene), False if busy else None if kinds.get("unknown") else True)
+    return expect(
+        "gpus", "the GPUs do nothing", seen.gpus(scene), False if busy else None if kinds.get("unknown") else True
+    )
 
 
 def _gpus_wait(scene: Scene) -> Prediction:
     kinds = scene.gpu_kinds
     return expect(
-        "gpus", "no GPU computes", seen.gpus(scene), False if kinds.get("works") else None if kinds.get("unknown") else True
+        "gpus",
+        "no GPU computes",
+        seen.gpus(scene),
+        False if kinds.get("works") else None if kinds.get("unknown") else True,
     )
 
 
@@ -50,13 +62,21 @@ def _gpus_spin(scene: Scene) -> Prediction:
     kinds = scene.gpu_kinds
     spin = bool(kinds.get("spins")) and not kinds.get("works")
     return expect(
-        "gpus", "utilisation without memory traffic, link traffic or work", seen.gpus(scene), None if kinds.get("unknown") and not spin else spin
+        "gpus",
+        "utilisation without memory traffic, link traffic or work",
+        seen.gpus(scene),
+        None if kinds.get("unknown") and not spin else spin,
     )
 
 
 def _no_odd_worker(scene: Scene) -> Prediction:
     odd = odd_workers(scene)
-    return expect("ranks_compared", "no rank works while the others wait", seen.who(odd) + " works" if odd else "none works", not odd)
+    return expect(
+        "ranks_compared",
+        "no rank works while the others wait",
+        seen.who(odd) + " works" if odd else "none works",
+        not odd,
+    )
 
 
 def _rank_wait(scene: Scene) -> list[Prediction]:
@@ -100,7 +120,12 @@ def _rank_missing(scene: Scene) -> list[Prediction]:
 
 def _download_stall(scene: Scene) -> list[Prediction]:
     return [
-        expect("log", "files are still missing", _progress_text(scene), not (scene.run.counter and scene.run.counter.full) or None),
+        expect(
+            "log",
+            "files are still missing",
+            _progress_text(scene),
+            not (scene.run.counter and scene.run.counter.full) or None,
+        ),
         _all_asleep(scene),
         *_nobody_works(scene),
     ]
@@ -114,7 +139,12 @@ def _progress_text(scene: Scene) -> str:
 def _io_stall(scene: Scene) -> list[Prediction]:
     blocked = [view for view in scene.workers if view.blocked_share >= 0.8 and (view.cpu or 0.0) < 1.0]
     return [
-        expect("state", "a process stays in uninterruptible sleep", seen.who(blocked) if blocked else "none does", bool(blocked)),
+        expect(
+            "state",
+            "a process stays in uninterruptible sleep",
+            seen.who(blocked) if blocked else "none does",
+            bool(blocked),
+        ),
         *_nobody_works(scene),
     ]
 
@@ -123,24 +153,27 @@ def lock_fact(scene: Scene) -> dict[str, object] | None:
     """The newest look at a lock file that its owner does not hold any more."""
     for fact in reversed(scene.facts("lock_file", 180.0)):
         if isinstance(fact.value, dict):
-            value: dict[str, object] = dict(fact.value)  # pyright: ignore[reportUnknownArgumentType]
-            return value
+            return cast("dict[str, object]", fact.value)  # pyright: ignore[reportUnknownMemberType]
     return None
 
 
 def _stale_lock(scene: Scene) -> list[Prediction]:
     fact = lock_fact(scene)
     owner = None if fact is None else fact.get("lock_owner_pid_alive")
-    said = "not looked at" if fact is None else (
-        f"{fact.get('lock_file')}, {fact.get('lock_age_s')} s old, its owner "
-        f"{'lives' if owner else 'is dead' if owner is not None else 'is not known'}"
+    said = (
+        "not looked at"
+        if fact is None
+        else (
+            f"{fact.get('lock_file')}, {fact.get('lock_age_s')} s old, its owner "
+            f"{'lives' if owner else 'is dead' if owner is not None else 'is not known'}"
+        )
     )
     return [
         expect("lock_file", "a lock whose owner is dead", said, None if owner is None else not owner),
         expect("rank_cpu", "every rank waits", seen.cpu(scene), _lock_waiters(scene)),
         _gpus_idle(scene),
         *_nobody_works(scene),
-    ]  # fmt: skip
+    ]
 
 
 def _lock_waiters(scene: Scene) -> bool | None:
@@ -163,23 +196,32 @@ def _lock_held(scene: Scene) -> list[Prediction]:
 def _cuda_init(scene: Scene) -> list[Prediction]:
     inside = [view for view in scene.workers if view.wchan.startswith(("nvidia", "uvm_", "nv_"))]
     return [
-        expect("wchan", "a process waits inside the GPU driver", f"{seen.who(inside)} in {inside[0].wchan}" if inside else "none does", bool(inside)),
+        expect(
+            "wchan",
+            "a process waits inside the GPU driver",
+            f"{seen.who(inside)} in {inside[0].wchan}" if inside else "none does",
+            bool(inside),
+        ),
         _all_asleep(scene),
         *_nobody_works(scene),
-    ]  # fmt: skip
+    ]
 
 
 def _pipe_full(scene: Scene) -> list[Prediction]:
     inside = [view for view in scene.living if "pipe_write" in view.wchan]
     return [
-        expect("wchan", "a process waits to write into a pipe", seen.who(inside) if inside else "none does", bool(inside)),
+        expect(
+            "wchan", "a process waits to write into a pipe", seen.who(inside) if inside else "none does", bool(inside)
+        ),
         *_nobody_works(scene),
     ]
 
 
 def _stopped(scene: Scene) -> list[Prediction]:
     views = scene.stopped
-    return [expect("state", "a process is stopped", f"{seen.who(views)} in state T" if views else "none is", bool(views))]
+    return [
+        expect("state", "a process is stopped", f"{seen.who(views)} in state T" if views else "none is", bool(views))
+    ]
 
 
 def _xids(scene: Scene) -> list[str]:
@@ -211,64 +253,97 @@ _AFTER_START = BEFORE_GPU - {"unknown"} | {"serving", "shutdown"}
 
 HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
-        "stopped", _stopped, decisive=True,
-        remedy="Send SIGCONT to it, or detach what traces it (signal(7); TracerPid in /proc/PID/status).", probe="snapshot",
-    ),
-    Hypothesis(
-        "gpu_fault", _gpu_fault, decisive=True,
-        remedy="Restart without that GPU and reset it; the Xid says why (NVIDIA Xid catalogue).", probe="doctor",
-    ),
-    Hypothesis(
-        "stale_lock", _stale_lock, decisive=True, not_phases=frozenset({"serving", "training_step", "weight_load"}),
-        remedy="Delete the lock file and start again (file batons of torch, flashinfer and aiter never time out).", probe="doctor",
-    ),
-    Hypothesis(
-        "shm_full", _shm_full, decisive=True,
-        remedy="Enlarge /dev/shm (docker --shm-size, or an emptyDir of medium Memory).", probe="doctor",
-    ),
-    Hypothesis(
-        "lock_held", _lock_held, not_phases=frozenset({"serving"}), patience=2.0, particular=True,
-        remedy="Find the holder in /proc/locks and see what it waits for (proc(5)).", probe="doctor",
-    ),
-    Hypothesis(
-        "cuda_init_blocked", _cuda_init, frozenset({"import", "spawn", "unknown", "dist_init"}), patience=2.2, particular=True,
-        remedy="See whether nvidia-smi answers; look for Xid lines and a stuck fabric manager (NVIDIA driver).", probe="doctor",
-    ),
-    Hypothesis(
-        "pipe_full", _pipe_full,
-        remedy="Start it with its output in a file, or revive the reader of the pipe (pipe(7)).", probe="snapshot",
-    ),
-    Hypothesis(
-        "rank_missing", _rank_missing, frozenset({"dist_init", "spawn", "wait_resources", "unknown"}), patience=8.0,
-        remedy="Start the missing node, and check --nnodes, --node-rank and the rendezvous address (SGLang, vLLM, torchrun).",
+        "stopped",
+        _stopped,
+        decisive=True,
         probe="snapshot",
     ),
     Hypothesis(
-        "io_stall", _io_stall, patience=2.5,
-        remedy="Read from that file system by hand; look for 'not responding' in the kernel log (NFS, Lustre).", probe="stacks",
+        "gpu_fault",
+        _gpu_fault,
+        decisive=True,
+        probe="doctor",
     ),
     Hypothesis(
-        "download_stall", _download_stall, frozenset({"weight_download"}), patience=2.5,
-        remedy="Stop and start again with HF_HUB_DISABLE_XET=1, or download beforehand (huggingface/xet-core issue 883).",
+        "stale_lock",
+        _stale_lock,
+        decisive=True,
+        not_phases=frozenset({"serving", "training_step", "weight_load"}),
+        probe="doctor",
     ),
     Hypothesis(
-        "comm_init", _comm_init, frozenset({"dist_init"}), patience=2.2,
-        remedy="Start with NCCL_DEBUG=INFO; if the last line is a P2P or SHM connect, try NCCL_P2P_DISABLE=1 (NCCL issue 2428).",
+        "shm_full",
+        _shm_full,
+        decisive=True,
+        probe="doctor",
     ),
     Hypothesis(
-        "graph_capture_deadlock", _spin, frozenset({"graph_capture"}), patience=1.8,
-        remedy="Find the rank that is not in the collective; --disable-custom-all-reduce or eager mode get past it (SGLang issue 4417).",
+        "lock_held",
+        _lock_held,
+        not_phases=frozenset({"serving"}),
+        patience=2.0,
+        particular=True,
+        probe="doctor",
     ),
     Hypothesis(
-        "collective_spin", _spin, not_phases=_AFTER_START - {"serving"} | {"graph_capture", "dist_init"}, patience=1.5,
-        remedy="Find the rank that is not in the collective by its stack; NCCL_DEBUG=INFO tells which operation (NCCL RAS).",
+        "cuda_init_blocked",
+        _cuda_init,
+        frozenset({"import", "spawn", "unknown", "dist_init"}),
+        patience=2.2,
+        particular=True,
+        probe="doctor",
     ),
     Hypothesis(
-        "rank_wait", _rank_wait, not_phases=frozenset({"serving", "shutdown", "dist_init", "weight_download", "wait_resources"}),
-        remedy="Take the stacks of all ranks: the one that is elsewhere holds the others up (py-spy).",
+        "pipe_full",
+        _pipe_full,
+        probe="snapshot",
     ),
     Hypothesis(
-        "thread_deadlock", _thread_deadlock, not_phases=frozenset({"serving", "shutdown", "wait_resources", "weight_download"}),
-        patience=1.5, remedy="Take its stack: the main thread's leaf names the lock it waits for (py-spy).",
+        "rank_missing",
+        _rank_missing,
+        frozenset({"dist_init", "spawn", "wait_resources", "unknown"}),
+        patience=8.0,
+        probe="snapshot",
     ),
-)  # fmt: skip
+    Hypothesis(
+        "io_stall",
+        _io_stall,
+        patience=2.5,
+        probe="stacks",
+    ),
+    Hypothesis(
+        "download_stall",
+        _download_stall,
+        frozenset({"weight_download"}),
+        patience=2.5,
+    ),
+    Hypothesis(
+        "comm_init",
+        _comm_init,
+        frozenset({"dist_init"}),
+        patience=2.2,
+    ),
+    Hypothesis(
+        "graph_capture_deadlock",
+        _spin,
+        frozenset({"graph_capture"}),
+        patience=1.8,
+    ),
+    Hypothesis(
+        "collective_spin",
+        _spin,
+        not_phases=_AFTER_START - {"serving"} | {"graph_capture", "dist_init"},
+        patience=1.5,
+    ),
+    Hypothesis(
+        "rank_wait",
+        _rank_wait,
+        not_phases=frozenset({"serving", "shutdown", "dist_init", "weight_download", "wait_resources"}),
+    ),
+    Hypothesis(
+        "thread_deadlock",
+        _thread_deadlock,
+        not_phases=frozenset({"serving", "shutdown", "wait_resources", "weight_download"}),
+        patience=1.5,
+    ),
+)

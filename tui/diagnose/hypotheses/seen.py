@@ -103,11 +103,12 @@ def builders(scene: Scene) -> str:
     for view in at_work:
         host = scene.history.host(view.member.host)
         proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
-        for group in (proc.last.children if proc is not None and proc.last is not None else ()):
+        for group in proc.last.children if proc is not None and proc.last is not None else ():
             if is_compiler(group.comm):
                 names[group.comm] += group.n
     burned = sum(view.compilers or 0.0 for view in at_work) / 100.0
-    return f"{', '.join(f'{n} {comm}' for comm, n in names.most_common(3)) or 'compilers'} under {who(at_work)}, {burned:.1f} cores"
+    named = ", ".join(f"{n} {comm}" for comm, n in names.most_common(3)) or "compilers"
+    return f"{named} under {who(at_work)}, {burned:.1f} cores"
 
 
 def children(scene: Scene) -> str:
