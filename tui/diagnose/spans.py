@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 from tui.diagnose.observe import Scene
 from tui.history import History
 from tui.model import Launch, PhaseSpan
@@ -17,8 +19,8 @@ def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan
         starts.insert(0, ("import" if starts or scene.phase == "import" else "unknown", began))
     if starts and starts[-1][0] != scene.phase and scene.phase != "unknown":
         starts.append((scene.phase, max(starts[-1][1], now)))
-    ends = [t for _, t in starts[1:]] + [None]
-    return tuple(PhaseSpan(phase, t, end) for (phase, t), end in zip(starts, ends, strict=True))
+    ends = [t for _, t in starts[1:]]
+    return tuple(PhaseSpan(phase, t, end) for (phase, t), end in zip_longest(starts, ends))
 
 
 def _began(scene: Scene, first: float | None) -> float | None:
