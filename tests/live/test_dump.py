@@ -184,6 +184,20 @@ def test_a_lone_rank_is_not_aborted(job: Job) -> None:
     job.assert_untouched()
 
 
+def test_only_the_named_process_is_aborted_where_there_are_no_ranks() -> None:
+    command = [sys.executable, "-X", "faulthandler", "-c", "import time; time.sleep(60)"]
+    named, other = (subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2))
+    try:
+        time.sleep(0.3)
+        assert dump("--abort", named.pid).returncode == 0
+        assert named.wait(5) == -signal.SIGABRT
+        assert other.poll() is None
+    finally:
+        for process in (named, other):
+            process.kill()
+            process.wait()
+
+
 def test_ranks_that_die_without_a_dump_keep_the_stacks_taken_before(tmp_path: Path) -> None:
     with deadlocked(tmp_path, PYTHONFAULTHANDLER="") as job:
         done = dump("--json", "--abort", *job.pids())

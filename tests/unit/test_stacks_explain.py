@@ -7,7 +7,7 @@ import pytest
 from tui.stacks.explain import abort_result, pyspy_error
 
 SAID = {
-    "Permission Denied: Try running again with elevated permissions by going 'sudo env \"PATH=$PATH\" !!'": "SYS_PTRACE",
+    "Permission Denied: Try running again with elevated permissions by going 'sudo env …'": "SYS_PTRACE",
     "py-spy may not look into this process: run as root or as its owner (kernel.yama.ptrace_scope)": "SYS_PTRACE",
     "Error: Failed to get process executable name. Check that the process is running.": "it has ended, or is a zombie.",
     "Error: Bad address (os error 14)": "it is no Python process",

@@ -61,6 +61,8 @@ async def _take(watched: Watched, launch: Launch, abort: bool) -> Dump:
     left_out = [m for m in launch.ranks() if m not in chosen]
     if left_out:
         raise UsageError(_lone(launch, chosen, left_out))
+    if not launch.ranks():
+        launch = replace(launch, members=chosen)  # nobody but those that were named
     for member, effect in await watched.effects(chosen):
         _say(f"{_name(member.rank, member.pid, member.host)}: SIGABRT {effect}")
     return _noted(await capture.abort(launch, None))
