@@ -348,3 +348,12 @@ def test_why_is_one_true_sentence_in_every_combination() -> None:
 
 def test_merged_stacks_of_nothing_at_all() -> None:
     assert isinstance(merge([process(0, None)]), MergedStacks)
+
+
+def test_the_kernels_word_without_a_frame_convicts_only_where_it_is_decisive() -> None:
+    """A rank that py-spy could not read sleeps on a futex, as gloo's waiters do; one in storage is held for sure."""
+    futex, storage = (replace(REDUCE, frames=(), wchan=wchan) for wchan in ("futex_do_wait", "nfs_wait_bit_killable"))
+    unread = merge([process(r, futex if r == 3 else REDUCE) for r in range(4)])
+    assert unread.odd == () and unread.why.endswith("Rank 3 gave no stack.")
+    assert (3,) in [g.ranks for g in unread.groups], "it is shown all the same"
+    assert merge([process(r, storage if r == 3 else REDUCE) for r in range(4)]).odd_ranks == (3,)

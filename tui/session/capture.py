@@ -71,10 +71,10 @@ class Capture:
             await self._look(taking, host, members)
             await self._pyspy(taking, host, members)
         except HostError as error:
-            taking.note(str(error))
             for member in members:
-                if taking.get(name, member.pid) is None:
-                    taking.put(_failed(member, "/proc", str(error)))
+                got = taking.get(name, member.pid)
+                if got is None or (got.method == "/proc" and got.error is None):
+                    self._fail(taking, member, str(error))
 
     async def _look(self, taking: Taking, host: Host, members: Sequence[Member]) -> None:
         """Threads, states and where the kernel has them; that a look fails is noted and hinders nothing."""
@@ -88,7 +88,7 @@ class Capture:
             seen = kernel.from_look(rows.get(str(member.pid)), member.pid)
             if seen:
                 taking.put(_stacks(member, "/proc", threads=seen))
-        taking.note(f"/proc: {len(rows)} of {len(members)} processes on {host.name}")
+        taking.note(f"/proc: {sum(map(bool, rows.values()))} of {len(members)} processes on {host.name}")
 
     async def _pyspy(self, taking: Taking, host: Host, members: Sequence[Member]) -> None:
         program = pyspy_there.program_on(host)
@@ -194,7 +194,3 @@ def _stacks(
         taken_wall=wall,
         duration_s=duration,
     )
-
-
-def _failed(member: Member, method: str, error: str) -> ProcessStacks:
-    return _stacks(member, method, error=error)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tui.model import Frame, MergedStacks, ProcessStacks, StackGroup, ThreadStack
 from tui.stacks.frames import bare, basename, is_place, label, ranges
-from tui.stacks.odd import Judgement, Stand, judge, odd_of
+from tui.stacks.odd import DECISIVE, Judgement, Stand, judge, odd_of
 from tui.stacks.waits import meaning
 
 
@@ -19,7 +19,8 @@ def merge(processes: Sequence[ProcessStacks], positions: Mapping[int, int] | Non
     :func:`tui.stacks.odd.judge`.
     """
     stands = [stand for process in processes if (stand := _stand(process)) is not None]
-    judgement = judge(stands, positions)
+    judged = [s for s in stands if s.thread.frames or (s.wait and s.wait.id in DECISIVE)]
+    judgement = judge(judged, positions)
     groups: dict[tuple[object, ...], list[Stand]] = {}
     for stand in stands:
         groups.setdefault(stand.path, []).append(stand)
@@ -33,7 +34,7 @@ def merge(processes: Sequence[ProcessStacks], positions: Mapping[int, int] | Non
         common=_common(ranked),
         odd_ranks=tuple(sorted(s.rank for s in judgement.odd if s.rank is not None)),
         odd=tuple(odd_of(s, judgement) for s in judgement.odd),
-        why=" ".join(part for part in (_first_up(judgement), _missing(processes, stands)) if part),
+        why=" ".join(part for part in (_first_up(judgement), _missing(processes, judged)) if part),
     )
 
 

@@ -21,6 +21,9 @@ WAITING = frozenset({"collective", "p2p", "peers", "device"})
 
 IDLE = frozenset({"work", "supervise"})
 
+DECISIVE = frozenset({"storage", "gpu_driver", "file_lock", "pipe_full", "stopped"})
+"""What the kernel's word alone proves, without any frame: a futex or a socket may be anybody's wait."""
+
 _PLAIN = frozenset({"queue", "child", "condition", "thread_join", "future", "sleep", "socket", "events", "pipe"})
 """Where a process that is no rank may well stand all its life."""
 
