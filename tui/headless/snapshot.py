@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from typing import Any, Literal
 
@@ -38,6 +39,13 @@ def run(plan: Plan, *, form: Form) -> Exit:
 
 
 async def _look(plan: Plan) -> Snapshot:
+    async with watched(plan) as session:
+        return session.snapshot()
+
+
+@asynccontextmanager
+async def watched(plan: Plan) -> AsyncGenerator[LiveSession]:
+    """A session whose hosts have each been looked at :data:`LOOKS` times, or not within :data:`DEADLINE_S`."""
     session = LiveSession(plan)
     looks: dict[str, set[float]] = {name: set() for name, _ in plan.channels}
     enough = asyncio.Event()
@@ -50,11 +58,12 @@ async def _look(plan: Plan) -> Snapshot:
             enough.set()
 
     session.start(post)
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(enough.wait(), DEADLINE_S)
-    last = session.snapshot()
-    await session.stop()
-    return last
+    try:
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(enough.wait(), DEADLINE_S)
+        yield session
+    finally:
+        await session.stop()
 
 
 def exit_code(snapshot: Snapshot) -> Exit:
@@ -66,11 +75,12 @@ def exit_code(snapshot: Snapshot) -> Exit:
 
 def as_json(snapshot: Snapshot) -> dict[str, Any]:
     """Version 1 of the snapshot's JSON: keys may be added, none renamed; null is unknown."""
+    at = datetime.fromtimestamp(snapshot.wall, timezone.utc).isoformat(timespec="seconds")
     return {
         "v": 1,
-        "taken_at": datetime.fromtimestamp(snapshot.wall, timezone.utc).isoformat(timespec="seconds"),
+        "taken_at": at,
         "hosts": [_host(host, snapshot.launches) for host in snapshot.hosts],
-        "launches": [row(snapshot.t, snapshot.wall, view.launch, view.verdict) for view in snapshot.launches],
+        "launches": [row(snapshot.t, at, view.launch, view.verdict) for view in snapshot.launches],
     }
 
 

@@ -73,6 +73,10 @@ class LiveSession:
         if launch is not None:
             await self._capture.abort(launch, self._last_stacks(launch_id))
 
+    async def look(self, host: str, what: str, **args: Any) -> dict[str, Any]:
+        """One look of a host's agent, see the wire protocol. Raises: HostError where it has none or it fails."""
+        return _plain(await self._hosts[host].request("look", what=what, **args))
+
     # -------------------------------------------------------------------------------------------------- what hosts send
 
     def on_state(self, host: str, state: HostState, reason: str) -> None:
@@ -104,7 +108,11 @@ class LiveSession:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._dirty.wait(), 1.0)
             self._dirty.clear()
-            self._post(self.snapshot())
+            try:
+                self._post(self.snapshot())
+            except Exception as error:  # a rule of ours that breaks on one launch must not blind the rest
+                self._note = f"a bug of ours: {error!r}; what is shown may be old"
+                self._post(self._as_it_stands(self._now()))
             await asyncio.sleep(POST_EVERY_S)
 
     def snapshot(self) -> Snapshot:
@@ -115,6 +123,9 @@ class LiveSession:
             views, wanted = self._engine.judge(self._discovery.launches(), now)
             self._views = tuple(views)
             self._look(wanted, now)
+        return self._as_it_stands(now)
+
+    def _as_it_stands(self, now: float) -> Snapshot:
         return Snapshot(
             t=now,
             wall=time.time(),
@@ -133,10 +144,10 @@ class LiveSession:
 
     async def _fetch(self, want: Wanted) -> None:
         try:
-            answer = await self._hosts[want.host].request("look", what=want.what, **dict(want.args))
+            answer = await self.look(want.host, want.what, **want.args)
         except HostError:
             return  # a look that fails leaves the fact unknown; the host's state tells why
-        self._pending_facts.setdefault(want.host, []).append(Fact(self._now(), want.what, _plain(answer)))
+        self._pending_facts.setdefault(want.host, []).append(Fact(self._now(), want.what, answer))
 
     # ---------------------------------------------------------------------------------------------------------- little
 
