@@ -140,7 +140,8 @@ def shard(n: int, at: float, total: int = 64) -> LogLine:
 
 
 def sglang_log(last: int, until: float) -> tuple[LogLine, ...]:
-    """SGLang's start as it logs it, up to shard ``last``."""
+    """SGLang's start as it logs it, up to shard ``last``, which came at ``until``."""
+    begun = until - 1.09 * last
     head = [
         "[2026-09-21 14:13:21] server_args=ServerArgs(model_path='/srv/models/orion-v3-fp8', tp_size=8, "
         "speculative_algorithm='EAGLE3', mem_fraction_static=0.85, watchdog_timeout=900, trust_remote_code=True)",
@@ -151,7 +152,7 @@ def sglang_log(last: int, until: float) -> tuple[LogLine, ...]:
         "[2026-09-21 14:14:02 TP0] Init torch distributed ends. mem usage=1.62 GB",
         "[2026-09-21 14:14:03 TP0] Load weight begin. avail mem=137.92 GB",
     ]
-    lines = [LogLine(text, t=until - 118 + 2 * i) for i, text in enumerate(head)]
+    lines = [LogLine(text, t=begun - 48 + 2 * i) for i, text in enumerate(head)]
     return (*lines, *(shard(n, until - 1.09 * (last - n)) for n in range(max(1, last - 30), last + 1)))
 
 
@@ -394,7 +395,7 @@ def progressing(t: float) -> Snapshot:
         PhaseSpan("dist_init", t - n - 52, t - n),
         PhaseSpan("weight_load", t - n),
     )
-    log = LogView(name, "/var/log/serve/orion-v3.log", 9_000 + 90 * n, 46 + n, 0.3, sglang_log(n, t))
+    log = LogView(name, "/var/log/serve/orion-v3.log", 9_000 + 90 * n, 46 + n, 0.3, sglang_log(n, t - t % 1))
     view = LaunchView(launch([name]), verdict, spans, tuple(rows), (log,), 20.0, ("post_load", *AHEAD))
     return Snapshot(t, WALL + t, (host(name, t, gpus, busy_until=t),), (view,))
 

@@ -191,7 +191,7 @@ class GputopApp(App[None]):
         if self.main.full is None and pane.id:
             self.main.open(pane.id)
 
-    def action_back(self) -> None:
+    def action_leave_pane(self) -> None:
         self.main.log_pane.search("")
         self.main.close()
 

@@ -19,7 +19,7 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
             _bind("tab", "pane(1)", "pane.next", "the next pane"),
             _bind("shift+tab", "pane(-1)", "pane.previous", "the pane before"),
             _bind("enter", "open_focused", "pane.open", "open the pane in full"),
-            _bind("escape", "back", "pane.back", "back to the whole screen", "esc"),
+            _bind("escape", "leave_pane", "pane.back", "back to the whole screen", "esc"),
             _bind("l", "open('log')", "open.log", "log in full"),
             _bind("p", "open('processes')", "open.processes", "ranks and processes in full"),
             _bind("e", "open('evidence')", "open.evidence", "evidence: rival explanations and what refutes them"),

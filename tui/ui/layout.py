@@ -29,6 +29,9 @@ class Needs:
 WIDE, MEDIUM, NARROW = 160, 100, 60
 """Columns from which on the screen has two columns of panes, a phase chain, and more than a side pane's width."""
 
+BESIDE_FROM, TIMERS_WIDTH = 100, 32
+"""Columns from which on the timers stand at the right of the verdict band, and theirs."""
+
 TALL = 30
 """Rows from which on parts are set apart by blank rows."""
 
@@ -41,7 +44,10 @@ def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
     y = 1
     air = 1 if height >= TALL else 0
     band = band_rows(width, height, needs)
-    rects["verdict"] = Rect(0, y, width, band)
+    timers = TIMERS_WIDTH if needs.launch and width >= BESIDE_FROM else 0
+    rects["verdict"] = Rect(0, y, width - timers, band)
+    if timers:
+        rects["timers"] = Rect(width - timers, y, timers, band)
     y += band + air
     if needs.launch and height >= 14:
         phases = 4 if width >= MEDIUM and height >= TALL else 3 if width < NARROW and height >= TALL else 2

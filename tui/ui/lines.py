@@ -221,14 +221,14 @@ def _shows_blank(role: str) -> bool:
 
 
 def bar(fraction: float | None, width: int, role: str = "bar") -> Line:
-    """A thin bar with half-cell steps on a faint track; an unknown value leaves the track dashed."""
+    """A thin bar with half-cell steps, heavy on light, in one colour; an unknown value leaves it dashed."""
     if fraction is None:
         return [("╌" * width, "track")]
     halves = round(min(1.0, max(0.0, fraction)) * width * 2)
     if fraction > 0 and halves == 0:
         halves = 1
     full, half = divmod(halves, 2)
-    return [("━" * full + "╸" * half, role), ("━" * (width - full - half), "track")]
+    return [("━" * full + "╾" * half + "─" * (width - full - half), role)]
 
 
 _LEFT = (0x00, 0x40, 0x44, 0x46, 0x47)

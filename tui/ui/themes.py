@@ -51,14 +51,13 @@ def load_themes(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:
     """All themes of these folders, and one sentence for each file that is not one. A later name replaces an earlier."""
     loaded: dict[str, Theme] = {}
     failed: list[str] = []
-    for folder in folders:
-        for path in sorted(folder.glob("*.toml")):
-            try:
-                theme = read_theme(path)
-            except UsageError as error:
-                failed.append(str(error))
-            else:
-                loaded[theme.name] = theme
+    for path in (path for folder in folders for path in sorted(folder.glob("*.toml"))):
+        try:
+            theme = read_theme(path)
+        except UsageError as error:  # noqa: PERF203  (one bad file must not take the others along)
+            failed.append(str(error))
+        else:
+            loaded[theme.name] = theme
     return list(loaded.values()), failed
 
 
@@ -91,7 +90,22 @@ def _theme(data: Mapping[str, Any], stem: str) -> Theme:
     if ansi:
         # Textual's own style sheets need these of any theme in the terminal's own colours.
         variables = {**BUILTIN_THEMES["ansi-dark" if dark else "ansi-light"].variables, **variables}
-    return Theme(name=str(data.get("name", stem)), dark=dark, ansi=ansi, variables=variables, **colours)
+    return Theme(
+        name=str(data.get("name", stem)),
+        dark=dark,
+        ansi=ansi,
+        variables=variables,
+        primary=colours["primary"],
+        secondary=colours["secondary"],
+        warning=colours["warning"],
+        error=colours["error"],
+        success=colours["success"],
+        accent=colours["accent"],
+        foreground=colours["foreground"],
+        background=colours["background"],
+        surface=colours["surface"],
+        panel=colours["panel"],
+    )
 
 
 def _checked(key: str, value: object) -> str:

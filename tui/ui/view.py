@@ -48,6 +48,19 @@ class View:
         """The monitor's timeline, run on since the snapshot while all is live."""
         return self.snapshot.t + self.carried_s
 
+    @cached_property
+    def standing(self) -> tuple[object, ...]:
+        """All but readings: two views with equal ones differ by measured numbers alone."""
+        verdict = self.launch.verdict if self.launch else None
+        return (
+            self.launch.launch.id if self.launch else None,
+            self.host,
+            self.frozen,
+            verdict and (verdict.id, verdict.cause, verdict.odd, verdict.alive),
+            len(self.processes),
+            tuple((h.name, h.state, len((h.sample and h.sample.gpus) or ())) for h in self.hosts),
+        )
+
     @property
     def many_hosts(self) -> bool:
         return len(self.hosts) > 1

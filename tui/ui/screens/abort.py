@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, cast
 
 from textual.app import ComposeResult
 from textual.events import Key, Paste, Resize
@@ -12,12 +11,9 @@ from textual.screen import ModalScreen
 from tui.model import LaunchView
 from tui.ui.lines import Line, wrap_spans
 from tui.ui.view import View
-from tui.ui.widgets.pane import Painting, Pane
+from tui.ui.widgets.pane import Painting, Pane, app_of
 from tui.ui.widgets.processes import sort_key
 from tui.ui.words import sigabrt_words
-
-if TYPE_CHECKING:
-    from tui.ui.app import GputopApp
 
 WORD = "abort"
 DEAF_S = 0.5
@@ -32,11 +28,12 @@ def paint_abort(launch: LaunchView, width: int) -> list[Line]:
         ),
         [],
     ]
+    ranked = any(p.rank is not None for p in launch.processes)
     several = len({p.host for p in launch.processes}) > 1
     for process in sorted(launch.processes, key=sort_key):
         name = process.role if process.rank is None else f"rank {process.rank}"
         place = f"{process.host} {process.pid}" if several else str(process.pid)
-        what = sigabrt_words(process.sigabrt) if process.rank is not None else "is not sent the signal"
+        what = sigabrt_words(process.sigabrt) if process.rank is not None or not ranked else "is not sent it"
         role = "dim" if process.rank is None else "text" if process.sigabrt else "warn"
         rows += wrap_spans(
             [(f"{name:<12} ", "strong"), (f"{place:<{18 if several else 8}} ", "dim")], what, role, width
@@ -81,18 +78,18 @@ class AbortScreen(ModalScreen[bool]):
         self._pane.focus()
 
     def on_resize(self, event: Resize | None = None) -> None:
-        width, height = self.app.size
+        width, height = app_of(self).size
         self._pane.styles.width = min(88, width)
         rows = len(paint_abort(self._launch, min(88, width) - 4))
         self._pane.styles.height = min(height, rows + 6)
-        self.call_after_refresh(self.show, cast("GputopApp", self.app).view)
+        self.call_after_refresh(self.show, app_of(self).view)
 
     def show(self, view: View) -> None:
         self._pane.show(view)
 
     def _say(self, remark: str) -> None:
         self._pane.remark = remark
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
 
     def on_paste(self, event: Paste) -> None:
         event.stop()

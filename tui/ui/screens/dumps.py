@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -14,11 +14,8 @@ from tui.ui import format as fmt
 from tui.ui.layout import WIDE
 from tui.ui.lines import Line, spread
 from tui.ui.view import View
-from tui.ui.widgets.pane import Drawing, Pane
+from tui.ui.widgets.pane import Drawing, Pane, app_of
 from tui.ui.widgets.stacks import MergedPane, RawPane, order
-
-if TYPE_CHECKING:
-    from tui.ui.app import GputopApp
 
 METHODS = {"stacks": "stacks, nothing paused", "abort": "stacks at SIGABRT"}
 
@@ -96,17 +93,17 @@ class DumpScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self._place()
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
 
     def on_resize(self, event: Resize) -> None:
         self._place()
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
 
     def _place(self) -> None:
         from tui.ui.layout import Rect
         from tui.ui.screens.main import put
 
-        width, height = self.app.size
+        width, height = app_of(self).size
         body = max(1, height - 3)
         put(self._header, Rect(0, 0, width, 1))
         put(self._footer, Rect(0, height - 1, width, 1))
@@ -123,7 +120,7 @@ class DumpScreen(Screen[None]):
         dump = self._dump(view)
         process = self._process(dump)
         index = view.dumps.index(dump) if dump in view.dumps else 0
-        self._header.line = paint_dump_header(dump, index, len(view.dumps), self.app.size.width)
+        self._header.line = paint_dump_header(dump, index, len(view.dumps), app_of(self).size.width)
         self.merged.dump, self.raw.process = dump, process
         for part in (self._header, self.merged, self.raw, self._footer):
             if part.display:
@@ -148,7 +145,7 @@ class DumpScreen(Screen[None]):
 
     def action_process(self, step: int) -> None:
         """The next process in the order of the list; odd ones stand first."""
-        view = cast("GputopApp", self.app).view
+        view = app_of(self).view
         dump = self._dump(view)
         rows = order(dump) if dump else []
         current = self._process(dump)
@@ -161,7 +158,7 @@ class DumpScreen(Screen[None]):
             self.show(view)
 
     def action_dump(self, step: int) -> None:
-        view = cast("GputopApp", self.app).view
+        view = app_of(self).view
         current = self._dump(view)
         if current is not None:
             index = min(len(view.dumps) - 1, max(0, view.dumps.index(current) + step))
@@ -173,7 +170,7 @@ class DumpScreen(Screen[None]):
         self._raw_side = not self._raw_side
         self._place()
         self.set_focus(self.active)
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
 
     def action_move(self, rows: int) -> None:
         self.active.scroll_rows(rows)

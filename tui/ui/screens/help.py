@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -12,11 +12,8 @@ from textual.screen import ModalScreen
 from tui.ui.keys import SECTIONS, key_words
 from tui.ui.lines import Line, wrap_spans
 from tui.ui.view import View
-from tui.ui.widgets.pane import Painting, Pane
+from tui.ui.widgets.pane import Painting, Pane, app_of
 from tui.ui.words import VERDICT_GLYPHS, verdict_role
-
-if TYPE_CHECKING:
-    from tui.ui.app import GputopApp
 
 MEANINGS = {
     "progressing": "something that counts as progress moved just now",
@@ -78,11 +75,11 @@ class HelpScreen(ModalScreen[None]):
         self.query_one(HelpPane).focus()
 
     def on_resize(self, event: Resize | None = None) -> None:
-        width, height = self.app.size
+        width, height = app_of(self).size
         pane = self.query_one(HelpPane)
         pane.styles.width = min(84, width)
         pane.styles.height = min(height, len(paint_help(min(84, width) - 4)) + 3)
-        self.call_after_refresh(self.show, cast("GputopApp", self.app).view)
+        self.call_after_refresh(self.show, app_of(self).view)
 
     def show(self, view: View) -> None:
         self.query_one(HelpPane).show(view)

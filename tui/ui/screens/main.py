@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
-
 from textual.app import ComposeResult
 from textual.events import Resize, ScreenResume
 from textual.screen import Screen
@@ -15,14 +13,11 @@ from tui.ui.widgets.footer import FooterLine
 from tui.ui.widgets.gpus import GpuPane, paint_gpus
 from tui.ui.widgets.header import HeaderLine
 from tui.ui.widgets.log import LogPane
-from tui.ui.widgets.pane import Drawing, Pane
+from tui.ui.widgets.pane import Drawing, Pane, app_of
 from tui.ui.widgets.phases import PhaseBar
 from tui.ui.widgets.processes import ProcessPane
 from tui.ui.widgets.prompt import Prompt
-from tui.ui.widgets.verdict import VerdictBand
-
-if TYPE_CHECKING:
-    from tui.ui.app import GputopApp
+from tui.ui.widgets.verdict import Timers, VerdictBand
 
 CALM = frozenset({"progressing", "slow", "ready", "ended"})
 
@@ -40,6 +35,7 @@ class MainScreen(Screen[None]):
         self.strips = (
             HeaderLine(id="header"),
             VerdictBand(id="verdict"),
+            Timers(id="timers"),
             PhaseBar(id="phases"),
             FooterLine(id="footer"),
         )
@@ -48,13 +44,13 @@ class MainScreen(Screen[None]):
         self._rects: dict[str, Rect] = {}
 
     def compose(self) -> ComposeResult:
-        yield from self.strips[:3]
+        yield from self.strips[:-1]
         yield from self.panes.values()
-        yield self.strips[3]
+        yield self.strips[-1]
         yield self.prompt
 
     def on_mount(self) -> None:
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
 
     # ------------------------------------------------------------------------------------------------------- drawing
 
@@ -67,12 +63,12 @@ class MainScreen(Screen[None]):
 
     def tick(self, view: View) -> None:
         """Only time has passed: what counts seconds is drawn again."""
-        for part in (*self.strips[:3], self.log_pane):
+        for part in (*self.strips[:-1], self.log_pane):
             if part.display:
                 part.show(view)
 
     def _place(self, view: View) -> None:
-        width, height = self.app.size
+        width, height = app_of(self).size
         rects = plan(width, height, self._needs(view))
         if rects == self._rects:
             return
@@ -86,7 +82,7 @@ class MainScreen(Screen[None]):
         put(self.prompt, rects["footer"])
 
     def _needs(self, view: View) -> Needs:
-        width = self.app.size.width
+        width = app_of(self).size.width
         inner = width - 4 if width >= NARROW else width - 2
         at_most, compact = (sum(map(len, paint_gpus(view, inner, room))) for room in (1000, 0))
         return Needs(
@@ -99,10 +95,10 @@ class MainScreen(Screen[None]):
         )
 
     def on_resize(self, event: Resize) -> None:
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
 
     def on_screen_resume(self, event: ScreenResume) -> None:
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
 
     # ----------------------------------------------------------------------------------------------- panes and focus
 
@@ -127,7 +123,7 @@ class MainScreen(Screen[None]):
         self.full = name
         for key, pane in self.panes.items():
             pane.full = key == name
-        self.show(cast("GputopApp", self.app).view)
+        self.show(app_of(self).view)
         self.set_focus(self.panes[name] if name else None)
 
     def step_focus(self, direction: int) -> None:
@@ -148,13 +144,13 @@ class MainScreen(Screen[None]):
     def _search(self, query: str | None) -> None:
         self.set_focus(self.log_pane)
         if query is not None and self.log_pane.search(query) == 0 and query:
-            self.app.notify(f"“{query}” is not in the lines of the log that are kept.", markup=False)
+            app_of(self).notify(f"“{query}” is not in the lines of the log that are kept.", markup=False)
 
     def step_search(self, forward: bool) -> None:
         if not self.log_pane.query_text:
             self.ask_search()
         elif not self.log_pane.step(forward):
-            self.app.notify("No more hits that way.", markup=False)
+            app_of(self).notify("No more hits that way.", markup=False)
 
 
 def put(part: Drawing, rect: Rect) -> None:

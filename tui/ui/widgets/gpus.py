@@ -14,8 +14,8 @@ from tui.ui.widgets.pane import Painting, Pane
 COLUMNS = (
     Column("gpu", "GPU", 3, "right"),
     Column("rank", "rank", 4, "right", drop=2),
-    Column("util", "util", 6, flex=2, most=20),
-    Column("util_pct", "", 4, "right"),
+    Column("util_pct", "util", 4, "right"),
+    Column("util", "", 6, flex=2, most=20),
     Column("history", "history", 8, flex=3, most=30, drop=6),
     Column("power", "power W", 8, "right"),
     Column("mem", "memory", 6, flex=1, most=16, drop=4),
@@ -29,10 +29,10 @@ COLUMNS = (
 HOST_COLUMNS = (
     Column("host", "host", 8, flex=2, most=24),
     Column("ranks", "ranks", 6, drop=5, flex=1, most=12),
-    Column("util", "util", 8, flex=2, most=16),
-    Column("util_pct", "", 4, "right"),
-    Column("power", "power", 8, drop=4, flex=2, most=16),
+    Column("util_pct", "util", 4, "right"),
+    Column("util", "", 8, flex=2, most=16),
     Column("power_w", "W each", 6, "right"),
+    Column("power", "", 8, drop=4, flex=2, most=16),
     Column("mem", "memory", 8, drop=6, flex=2, most=16),
     Column("mem_gib", "GiB", 9, "right", drop=1),
     Column("temp", "°C", 3, "right", drop=3),
@@ -103,11 +103,11 @@ def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Fitted, units: bool) 
     odd = any((p.host, p.pid) in view.odd for p in view.processes if gpu.uuid in p.gpus and p.host == host.name)
     rank_role = "odd" if odd and not stale else dim
     cells: dict[str, Line] = {
-        "gpu": [(str(gpu.index), rank_role if odd and "rank" not in widths else text)],
+        "gpu": [(str(gpu.index), rank_role if odd and "rank" not in widths else dim)],
         "rank": [(("r" if units and ranks else "") + fmt.ranks(ranks), rank_role)],
     }
     if gpu.error is not None:
-        cells["util"] = [(gpu.error, "bad")]
+        cells["error"] = [(gpu.error, "bad")]
         return _error_row(fitted, cells)
     trend = host.trends.get(gpu.uuid) or host.trends.get(f"#{gpu.index}") or Trend()
     cells |= {
@@ -138,7 +138,7 @@ def _name_cell(gpu: Gpu, role: str) -> Line:
 def _error_row(fitted: Fitted, cells: dict[str, Line]) -> Line:
     """A GPU that could not be read: its index, its rank and the reason over the rest of the row."""
     lead = [(c, w) for c, w in fitted if c.key in ("gpu", "rank")]
-    return [*row(lead, cells), ("  ", "text"), *cells["util"]]
+    return [*row(lead, cells), ("  ", "text"), *cells["error"]]
 
 
 def _of(limit: float | None) -> str:
@@ -203,6 +203,7 @@ def _total(values: Sequence[float | None]) -> float | None:
 
 class GpuPane(Pane):
     KEY = "g"
+    EVERY_S = 1.9
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         hosts = view.hosts

@@ -31,7 +31,7 @@ def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str
         spots.append((start, width_of(line) - 3, f"launch:{launch.launch.id}"))
     if not view.snapshot.launches:
         line += [("gputop-hang", "strong"), ("   ", "text")]
-    time: Line = [(fmt.clock(view.snapshot.wall + view.carried_s), "dim"), (" ", "text")]
+    time: Line = [(fmt.clock(view.snapshot.wall)[:5], "dim"), (" ", "text")]
     if view.frozen:
         time = [(" FROZEN at ", "badge-frozen"), (fmt.clock(view.snapshot.wall) + " ", "badge-frozen")]
     room = width - width_of(line) - width_of(time) - 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 from tui.model import LogLine, LogView
 from tui.ui import format as fmt
@@ -44,7 +45,7 @@ def paint_log(view: View, log: LogView, width: int, full: bool, query: str) -> t
 
 def shown_lines(tail: tuple[LogLine, ...]) -> list[LogLine]:
     """Without the redraws that a later text on the same line replaced, as a terminal would show it."""
-    return [line for line, later in zip(tail, (*tail[1:], None), strict=True) if later is None or not line.redraw]
+    return [line for line, later in zip_longest(tail, tail[1:]) if later is None or not line.redraw]
 
 
 def _stamp(view: View, before: LogLine | None, line: LogLine) -> tuple[str, str]:

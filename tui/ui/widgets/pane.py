@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from rich.segment import Segment
 from textual.events import MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Region
+from textual.message_pump import MessagePump
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -16,6 +18,11 @@ from tui.ui.view import View
 
 if TYPE_CHECKING:
     from tui.ui.app import GputopApp
+
+
+def app_of(node: MessagePump) -> GputopApp:
+    """The application that a widget or screen lives in, by its own type."""
+    return cast("GputopApp", node.app)  # pyright: ignore[reportUnknownMemberType]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ class Drawing(Widget):
 
     @property
     def gputop(self) -> GputopApp:
-        return cast("GputopApp", self.app)
+        return app_of(self)
 
     def set_rows(self, rows: list[Line]) -> None:
         """Draw these rows from the top; what is left below is blank."""
@@ -84,6 +91,9 @@ class Pane(Drawing, can_focus=True):
     FOLLOWS: ClassVar[bool] = False
     """Whether the end of the body is kept in sight until the reader scrolls away from it."""
 
+    EVERY_S: ClassVar[float] = 0.0
+    """How long readings stay on screen at least: tables of numbers that flicker each second are noise, and bytes."""
+
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.top = 0
@@ -91,14 +101,21 @@ class Pane(Drawing, can_focus=True):
         self.full = False
         self._view: View | None = None
         self._painting = Painting([])
+        self._painted_at = 0.0
+        self._painted: object = None
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         raise NotImplementedError
 
     def show(self, view: View) -> None:
-        """Paint what is to be seen of this view, and draw what changed."""
+        """Paint what is to be seen of this view, and draw what changed; mere new readings wait their turn."""
         self._view = view
+        what = (view.standing, self.size, self.full)
+        now = time.monotonic()
+        if what == self._painted and now - self._painted_at < self.EVERY_S:
+            return
         if self.size.width and self.size.height:
+            self._painted, self._painted_at = what, now
             self._painting = self.paint(view, self.size.width, self.size.height)
             self._draw()
 

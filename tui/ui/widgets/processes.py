@@ -11,15 +11,15 @@ from tui.ui.words import sigabrt_short
 
 COLUMNS = (
     Column("rank", "rank", 4, "right"),
+    Column("cpu", "CPU%", 4, "right"),
+    Column("read", "read/s", 6, "right", drop=5),
+    Column("state", "st", 2),
+    Column("wchan", "waits in", 14, flex=2, most=24, drop=2),
+    Column("threads", "thr", 4, "right", drop=8),
+    Column("rss", "RSS GiB", 7, "right", drop=6),
     Column("host", "host", 8, drop=3, flex=1, most=20),
     Column("pid", "pid", 7, "right"),
     Column("role", "role", 8, flex=1, most=14, drop=7),
-    Column("state", "st", 2),
-    Column("cpu", "CPU%", 5, "right"),
-    Column("threads", "thr", 4, "right", drop=8),
-    Column("rss", "RSS GiB", 7, "right", drop=6),
-    Column("read", "read/s", 6, "right", drop=5),
-    Column("wchan", "waits in", 14, flex=2, most=24, drop=2),
     Column("children", "children", 9, flex=3, most=30, drop=4),
     Column("sigabrt", "on SIGABRT", 10, flex=1, most=18, drop=9),
 )
@@ -65,6 +65,7 @@ def children_words(p: ProcView) -> str:
 
 class ProcessPane(Pane):
     KEY = "p"
+    EVERY_S = 1.9
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         title: Line = [("ranks", "title")]

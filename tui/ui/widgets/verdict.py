@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from textual.color import Color
-
 from tui.model import Odd, Verdict
 from tui.ui import format as fmt
-from tui.ui.lines import Line, cut, spread, to_be_continued, width_of, wrap_spans
+from tui.ui.layout import BESIDE_FROM
+from tui.ui.lines import Line, right, to_be_continued, width_of, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.gpus import STALE, state_line
 from tui.ui.widgets.pane import Drawing
@@ -17,8 +16,9 @@ from tui.ui.words import ALARMS, cause_words, probe_words, verdict_glyph, verdic
 LEAD = 6
 """Cells of the labels ``why``, ``odd``, ``do``, ``next``, ``ends`` with their gap."""
 
-TIMERS = 28
-"""Cells of the two timers where they stand at the right."""
+
+STEADY_S = 2.0
+"""Below this a timer stays at zero: where things move each second it would only flicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +30,18 @@ class Section:
     least: int = 1
 
 
-def paint_verdict(view: View, width: int, height: int) -> list[Line]:
-    """The rows of the band, without its coloured edge."""
+def paint_verdict(view: View, width: int, height: int, *, timers: bool) -> list[Line]:
+    """The rows of the band, without its coloured edge; with the timers where they do not stand beside it."""
     if view.launch is None:
         return wrap_spans([], nothing_words(view), "text", width)[:height]
     verdict = view.launch.verdict
-    timers = paint_timers(view)
-    beside = width >= 84
-    room = width - TIMERS - 4 if beside else width
-    sections = _sections(view, verdict, room)
-    if not beside:
-        line = [*timers[0], ("   ", "text"), *timers[1]]
-        rows = [line] if width_of(line) <= width else timers
+    sections = _sections(view, verdict, width)
+    if timers:
+        both = paint_timers(view)
+        line = [*both[0], ("   ", "text"), *both[1]]
+        rows = [line] if width_of(line) <= width else both
         sections.insert(1, Section(0, rows, least=len(rows)))
-    rows = choose(sections, height, room)
-    if not beside:
-        return rows
-    rows += [[] for _ in range(max(0, 2 - len(rows)))]
-    for index, timer in enumerate(timers):
-        rows[index] = spread(cut(rows[index], room), timer, width)
-    return rows
+    return choose(sections, height, width)
 
 
 def paint_timers(view: View) -> list[Line]:
@@ -61,7 +53,8 @@ def paint_timers(view: View) -> list[Line]:
     rows: list[Line] = []
     held: Line = [] if view.live else [(" frozen", "info") if view.frozen else (" held", "warn")]
     for label, value in (("log silent", verdict.silent_s), ("nothing moved", verdict.still_s)):
-        text = fmt.duration(None if value is None else value + view.carried_s)
+        now = None if value is None else value + view.carried_s
+        text = fmt.duration(0 if now is not None and now < STEADY_S else now)
         rows.append([(f"{label:<14}", "dim"), (f"{text:>7}", role), *held])
     return rows
 
@@ -181,22 +174,35 @@ def _probe(probe: str, width: int) -> list[Line]:
     return wrap_spans(lead, words, "text", width)
 
 
-class VerdictBand(Drawing):
-    """The band with an edge in the verdict's colour on a faint tint of it."""
+class Tinted(Drawing):
+    """A drawing on a faint tint of the verdict's colour."""
 
-    EDGE = "▌ "
-
-    def show(self, view: View) -> None:
-        verdict_id = view.launch.verdict.id if view.launch else ""
-        self._tint(self.gputop.palette.bands.get(verdict_id))
-        edge = verdict_role(verdict_id) if verdict_id else "rule"
-        rows = paint_verdict(view, self.size.width - 4, self.size.height)
-        rows += [[] for _ in range(self.size.height - len(rows))]
-        self.set_rows([[(self.EDGE, edge), *row] for row in rows])
-
-    def _tint(self, tint: Color | None) -> None:
+    def tint(self, view: View) -> None:
+        tint = self.gputop.palette.bands.get(view.launch.verdict.id if view.launch else "")
         if tint is None:
             if self.styles.has_rule("background"):
                 self.styles.clear_rule("background")
         elif self.styles.background != tint:
             self.styles.background = tint
+
+
+class VerdictBand(Tinted):
+    """The band with an edge in the verdict's colour."""
+
+    EDGE = "▌ "
+
+    def show(self, view: View) -> None:
+        self.tint(view)
+        edge = verdict_role(view.launch.verdict.id) if view.launch else "rule"
+        timers = self.gputop.size.width < BESIDE_FROM
+        rows = paint_verdict(view, self.size.width - 4, self.size.height, timers=timers)
+        rows += [[] for _ in range(self.size.height - len(rows))]
+        self.set_rows([[(self.EDGE, edge), *row] for row in rows])
+
+
+class Timers(Tinted):
+    """The two timers at the right of the band."""
+
+    def show(self, view: View) -> None:
+        self.tint(view)
+        self.set_rows([right(timer, self.size.width - 2) for timer in paint_timers(view)])
