@@ -6,7 +6,7 @@ from statistics import fmean
 from typing import Any
 
 from tui.diagnose.hypotheses import seen
-from tui.diagnose.judge import Judgement
+from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.model import Evidence
 

@@ -7,16 +7,17 @@ observed quiet only; a gap in observation stops them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
+from tui.diagnose.clock import Clock
+from tui.diagnose.decisive import decide
 from tui.diagnose.hypotheses import Hypothesis, seen
 from tui.diagnose.hypotheses.healthy import HEALTHY_HYPOTHESES
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
-from tui.diagnose.observe import ProcView, Scene
-from tui.diagnose.phase_tracker import FatalLine, Run
+from tui.diagnose.judgement import Culprit, Judgement, silence
+from tui.diagnose.observe import Scene
 from tui.diagnose.phases import PLAIN_WORK, title
-from tui.model import CauseId, Explanation, Strength, VerdictId
+from tui.diagnose.views import ProcView
+from tui.model import CauseId, Explanation, Strength
 
 SUSPECT_S = 32.0
 HUNG_S = 78.0
@@ -40,86 +41,13 @@ PAUSED_BUILD = 2.0
 """More patience where compilers were at work in this phase already."""
 
 
-@dataclass(slots=True)
-class Judgement:
-    id: VerdictId
-    strength: Strength = "weak"
-    cause: CauseId | None = None
-    reasons: list[str] = field(default_factory=list[str])
-    explanations: tuple[Explanation, ...] = ()
-    remedy: str = ""
-    """Where it is more particular than the cause's own."""
-    probe: str | None = None
-    culprits: list[tuple[ProcView | None, int | None, str]] = field(
-        default_factory=list[tuple[ProcView | None, int | None, str]]
-    )
-    quiet_s: float = 0.0
-    still: bool = False
-    """Whether nothing moved in the look window."""
-
-
-class Clock:
-    """What is carried from verdict to verdict: since when nothing moves, and how much of that was not observed."""
-
-    def __init__(self, memory: Mapping[str, Any], scene: Scene) -> None:
-        start = min((host.first_t for host in scene.hosts if host.first_t is not None), default=scene.now)
-        self.before: float | None = memory.get("now")
-        self.moved: float = memory.get("moved", max(start, scene.news_t or start))
-        self.credit: float = memory.get("credit", 0.0)
-        self.blind: float = memory.get("blind", 0.0)
-        self.built: str = memory.get("built", "")
-        self.doubt: float | None = memory.get("doubt")
-        self.slow: dict[str, float] = dict(memory.get("slow", {}))
-        self._now = scene.now
-        self._news = scene.news_t
-
-    def note(self, scene: Scene, moves: bool) -> None:
-        """``moves``: somebody was seen at work in the look window. After a long quiet, one window is not enough."""
-        self._news = scene.news_t
-        if not moves:
-            self.doubt = None
-        elif self.doubt is None and self._now - self.moved >= max(SUSPECT_S, 2.0 * scene.look_s):
-            self.doubt = self._now
-        elif self.doubt is not None and self._now - self.doubt >= 0.9 * scene.look_s:
-            self.doubt = None
-        if moves and self.doubt is None:
-            self.moved, self.credit, self.blind = self._now, 0.9 * scene.look_s, 0.0
-        elif self._news is not None and self._news > self.moved:
-            self.moved, self.credit, self.blind = self._news, 0.0, 0.0
-        elif not scene.observed and scene.workers:
-            self.blind += self._now - (self.before if self.before is not None else self._now)
-
-    @property
-    def doubtful(self) -> bool:
-        """Whether work was seen only just now, after nothing for long: a page-in, a poll, a driver's tick."""
-        return self.doubt is not None
-
-    @property
-    def quiet_s(self) -> float:
-        """Observed seconds without movement. Work that a look window still shows ended near that window's start."""
-        silent = self._now - self._news if self._news is not None else float("inf")
-        since_move = self._now - self.moved + (self.credit if self._now > self.moved else 0.0)
-        return max(0.0, min(silent, since_move) - self.blind)
-
-    def memory(self) -> dict[str, Any]:
-        return {
-            "now": self._now,
-            "moved": self.moved,
-            "credit": self.credit,
-            "blind": self.blind,
-            "built": self.built,
-            "doubt": self.doubt,
-            "slow": self.slow,
-        }
-
-
 def judge(scene: Scene, clock: Clock) -> Judgement:
     """The judgement at ``scene.now``; ``clock`` is taken on to it."""
     stale_after = max(12.0, 3.2 * scene.interval_s)
     if not scene.hosts or all(host.latest is None for host in scene.hosts):
         clock.note(scene, moves=False)
         return Judgement("unknown", reasons=["nothing has been seen of its hosts yet"])
-    decided = _fatal(scene) or _dead(scene) or _gone(scene)
+    decided = decide(scene)
     if decided is not None:
         clock.note(scene, moves=False)
         return decided
@@ -159,88 +87,9 @@ def _start_up(scene: Scene, clock: Clock) -> Judgement:
         return _unobserved(scene, clock)
     if waits:
         hypothesis, explanation = waits[0]
-        reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", _silence(scene)]
+        reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", silence(scene)]
         return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(e for _, e in healthy))
     return _stall(scene, clock, [e for _, e in healthy])
-
-
-# --------------------------------------------------------------------------------------------------- decisive evidence
-
-
-def _fatal(scene: Scene) -> Judgement | None:
-    """A fatal line of this run that nothing contradicts: no progress after it, and no server that goes on."""
-    lines = [(run, line) for run in scene.runs for line in run.fatal if _stands(run, line)]
-    if not lines or (scene.run.ready and not scene.dead and scene.living):
-        return None
-    particular = [line for _, line in lines if line.marker.cause != "exception"]
-    line = (particular or [line for _, line in lines])[0]
-    reasons = [f"fatal line: {line.text.strip()[:200]}"]
-    if scene.living:
-        reasons.append(f"{len(scene.living)} of its processes are still there")
-    return Judgement("crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log")
-
-
-def _stands(run: Run, line: FatalLine) -> bool:
-    if line.t is None:
-        return True
-    progress, ready = run.progress_t, run.ready_t
-    return not ((progress is not None and progress > line.t + 5.0) or (ready is not None and ready > line.t))
-
-
-def _dead(scene: Scene) -> Judgement | None:
-    """A needed process is gone while others of the launch live on."""
-    if not scene.living or scene.run.phase == "shutdown":
-        return None
-    vanished = [rank for rank in scene.missing if rank in scene.run.ranks]
-    if vanished and scene.ranks and scene.observed:
-        reasons = [f"rank {seen.ranks_text(vanished)} wrote into this log and has no process any more", seen.cpu(scene)]
-        culprits: list[tuple[ProcView | None, int | None, str]] = [
-            (None, rank, "its process is gone") for rank in vanished
-        ]
-        return Judgement("crashed", "proven", "dead_rank", reasons, probe="log", culprits=culprits)
-    dead: list[ProcView] = []
-    for view in scene.dead:
-        died = scene.died_t(view)
-        settled = 2.0 if view.member.rank is not None else 10.0
-        if died is not None and (scene.now - died >= settled or scene.interval_s > settled):
-            dead.append(view)
-    if not dead:
-        return None
-    killed = _oom_kills(scene)
-    how = "zombie" if all(view.present for view in dead) else "gone"
-    reasons = [f"{seen.who(dead)} {how} while {len(scene.living)} other processes live: {seen.cpu(scene)}"]
-    if killed:
-        reasons.insert(0, killed)
-    named: list[tuple[ProcView | None, int | None, str]] = [
-        (view, view.member.rank, f"its process is {how}") for view in dead
-    ]
-    cause = "oom_kill" if killed else "dead_rank"
-    return Judgement("crashed", "proven", cause, reasons, probe="log", culprits=named)
-
-
-def _oom_kills(scene: Scene) -> str | None:
-    count = scene.fact_number("cgroup_oom_kill", 3600.0)
-    if count:
-        return f"the kernel killed {count:.0f} processes of its control group for memory"
-    lines = [str(fact.value) for fact in scene.facts("kernel_line", 3600.0)]
-    return next((f"kernel log: {line[:160]}" for line in lines if "out of memory" in line.lower()), None)
-
-
-def _gone(scene: Scene) -> Judgement | None:
-    """All its processes have ended."""
-    if scene.living or not scene.procs:
-        return None
-    run = scene.run
-    finished = run.counter is not None and run.counter.full and scene.phase == "training_step"
-    if run.phase == "shutdown" or run.over or run.ready or finished or scene.framework is None:
-        return Judgement("ended", "firm", reasons=["all its processes have ended", _silence(scene)])
-    return Judgement(
-        "crashed",
-        "firm",
-        "dead_rank",
-        [f"all its processes ended in {scene.phase}, before it was ready", _silence(scene)],
-        probe="log",
-    )
 
 
 # ------------------------------------------------------------------------------------------------- serving and progress
@@ -332,7 +181,7 @@ def _slow(
 ) -> Judgement:
     hypothesis, explanation = at_work[0]
     named = hypothesis.cause not in PLAIN_WORK
-    reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", _silence(scene)]
+    reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", silence(scene)]
     return Judgement(
         "slow",
         "firm",
@@ -415,13 +264,9 @@ def _unwatched_peers(scene: Scene) -> bool:
 
 
 def _stall_reasons(scene: Scene, clock: Clock) -> list[str]:
-    reasons = [_silence(scene), seen.cpu(scene), seen.gpus(scene)]
+    reasons = [silence(scene), seen.cpu(scene), seen.gpus(scene)]
     reasons.append(f"{seen.builders(scene)}, {seen.children(scene)}, {seen.byte_flow(scene)}")
     return [reason for reason in reasons if reason]
-
-
-def _silence(scene: Scene) -> str:
-    return "no log" if scene.silent_s is None else f"log still for {scene.silent_s:.0f} s"
 
 
 def _fitting(explanation: Explanation) -> str:
@@ -432,7 +277,7 @@ def _open_point(explanation: Explanation) -> str:
     return "; ".join(p.signal for p in explanation.predictions if p.outcome == "unknown")
 
 
-def _culprits(scene: Scene) -> list[tuple[ProcView | None, int | None, str]]:
+def _culprits(scene: Scene) -> list[Culprit]:
     """Who stands elsewhere. Rarity alone is no evidence: it takes a state, an absence or a line not printed."""
     if scene.stopped:
         return [(view, view.member.rank, f"stopped, state {view.state}") for view in scene.stopped]

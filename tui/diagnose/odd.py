@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tui.diagnose.judge import Judgement
+from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.model import Odd
 

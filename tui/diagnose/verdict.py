@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tui.diagnose.clock import Clock
 from tui.diagnose.deadlines import deadlines
 from tui.diagnose.evidence import evidence
-from tui.diagnose.judge import Clock, Judgement, judge
+from tui.diagnose.judge import judge
+from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.diagnose.odd import odd
 from tui.diagnose.phases import remedy

@@ -19,7 +19,7 @@ class Hypothesis:
     """An explanation and where it applies; ``phases`` empty: any.
 
     ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy starts are known to look
-    the same for a while. ``waits``: what it explains is a wait for somebody, not work. ``particular``: it rests on where
+    the same for a while. ``waits``: it explains a wait for somebody, not work. ``particular``: it rests on where
     a process waits, whatever the phase; ``decisive``: it rests on evidence that speaks for itself.
     """
 
@@ -41,7 +41,7 @@ class Hypothesis:
         return (not self.phases or phase in self.phases) and phase not in self.not_phases
 
     def explain(self, scene: Scene) -> Explanation:
-        """Alive where its first prediction, the one that only it makes, was seen to hold, and nothing refutes it."""
+        """Alive where its first prediction, the one that only it makes, holds, and nothing refutes the others."""
         predictions = tuple(self.predict(scene))
         outcomes = [prediction.outcome for prediction in predictions]
         alive = outcomes[0] == "fits" and "refutes" not in outcomes

@@ -5,8 +5,9 @@ from __future__ import annotations
 from statistics import median
 
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
-from tui.diagnose.observe import CONTEXT_MIB, MB, READING_BPS, ProcView, Scene
+from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, COMPUTES_ON_CPU
+from tui.diagnose.views import CONTEXT_MIB, MB, READING_BPS, ProcView
 from tui.model import Prediction
 
 

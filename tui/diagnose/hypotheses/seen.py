@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from tui.diagnose.compilers import is_compiler
-from tui.diagnose.observe import MB, ProcView, Scene
+from tui.diagnose.observe import Scene
+from tui.diagnose.views import MB, ProcView
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

@@ -1,0 +1,312 @@
+"""The verdict on its merits, at the ticks and clocks of the live monitor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.simulated_launch import (
+    ASLEEP,
+    IDLE,
+    LOADING,
+    SPIN,
+    SPINNING,
+    WORK,
+    Doing,
+    GpuDoing,
+    SimulatedLaunch,
+    sglang_until_loaded,
+)
+from tui.diagnose import diagnose, phase_spans
+from tui.diagnose.phases import CAUSES, PHASES
+from tui.history import History
+from tui.model import Diagnosis, Verdict
+
+
+class Watch:
+    """A monitor that looks at a simulated launch."""
+
+    def __init__(self, sim: SimulatedLaunch) -> None:
+        self.sim = sim
+        self.history = History()
+        self.verdict: Verdict | None = None
+        self.last: Diagnosis | None = None
+        self.seen: list[tuple[float, str]] = []
+
+    def tick(self, dt: float = 1.0) -> None:
+        self.history.add(self.sim.tick(dt))
+        self.judge()
+
+    def judge(self) -> None:
+        self.last = diagnose(self.history, self.sim.launch, self.sim.t, self.verdict)
+        self.verdict = self.last.verdict
+        self.seen.append((self.sim.t, self.verdict.id))
+
+    def run(self, seconds: float, dt: float = 1.0) -> None:
+        for _ in range(int(seconds / dt)):
+            self.tick(dt)
+
+    def first(self, verdict: str, after: float = 0.0) -> float | None:
+        return next((t for t, said in self.seen if said == verdict and t > after), None)
+
+    @property
+    def now(self) -> Verdict:
+        assert self.verdict is not None
+        return self.verdict
+
+
+def loaded(n: int = 8, dt: float = 1.0) -> Watch:
+    watch = Watch(SimulatedLaunch(n))
+    sglang_until_loaded(watch.sim, lambda: watch.tick(dt))
+    return watch
+
+
+@pytest.mark.parametrize("dt", [1.0, 2.0, 5.0])
+def test_eight_sleeping_ranks_are_suspect_in_40_s_and_hung_in_90_s(dt: float) -> None:
+    """The silent hang, at several rates of ticks: the clocks are in seconds, not in samples."""
+    watch = loaded(dt=dt)
+    silent_at = watch.sim.t
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(120, dt)
+    suspect, hung = watch.first("suspect"), watch.first("hung")
+    assert suspect is not None and 20 <= suspect - silent_at <= 40
+    assert hung is not None and hung - silent_at <= 90
+    assert (watch.now.id, watch.now.cause, watch.now.strength) == ("hung", "rank_wait", "firm")
+    assert watch.now.phase == "post_load"
+    said = "; ".join(watch.now.reasons)
+    assert "all 8 ranks asleep in futex_do_wait" in said and "no compiler" in said and "8 GPUs at 0 %" in said
+    refuted = {e.cause for e in watch.now.explanations if e.healthy and not e.alive}
+    assert {"kernel_build", "slow_storage", "repacking"} <= refuted, "the healthy rivals are refuted in the open"
+
+
+def test_the_healthy_twin_is_never_suspect() -> None:
+    """One rank's compilers burn CPU, the seven others sleep; the compilers pause for twenty seconds now and then."""
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(1, 8), ASLEEP)
+    for _ in range(6):
+        watch.sim.doing[0] = Doing(wchan="do_wait", children={"ptxas": 310.0, "cicc": 95.0})
+        watch.run(45)
+        watch.sim.doing[0] = Doing(wchan="do_wait", children={"ptxas": 0.0, "cicc": 0.0})
+        watch.run(20)
+    assert not {said for _, said in watch.seen} & {"suspect", "hung", "crashed"}
+
+
+def test_idle_compile_workers_are_no_compilation() -> None:
+    """A pool of sleeping children exists in healthy and hung launches alike: existence is no evidence."""
+    watch = loaded()
+    watch.sim.doing = {r: Doing(children={"python3": 0.1, "ptxas": 0.0}) for r in range(8)}
+    watch.run(110)
+    assert watch.now.id == "hung"
+
+
+def test_seven_spin_while_one_builds_is_slow_and_all_spin_is_hung() -> None:
+    watch = loaded()
+    watch.sim.lines = [f"[2026-02-22 11:43:45 TP{r}] Capture cuda graph begin. This can take" for r in range(8)]
+    watch.sim.doing = dict.fromkeys(range(1, 8), SPINNING)
+    watch.sim.gpus = {0: IDLE, **dict.fromkeys(range(1, 8), SPIN)}
+    watch.sim.doing[0] = Doing(wchan="do_wait", children={"ptxas": 600.0})
+    watch.run(400)
+    assert (watch.now.id, watch.now.cause) == ("slow", "kernel_build")
+    watch.sim.doing, watch.sim.gpus = dict.fromkeys(range(8), SPINNING), dict.fromkeys(range(8), SPIN)
+    watch.run(400)
+    assert (watch.now.id, watch.now.cause) == ("hung", "graph_capture_deadlock")
+
+
+def test_the_odd_rank_is_the_one_that_sleeps_while_the_others_spin() -> None:
+    watch = loaded()
+    watch.sim.doing = {**dict.fromkeys(range(8), SPINNING), 5: ASLEEP}
+    watch.sim.gpus = {**dict.fromkeys(range(8), SPIN), 5: IDLE}
+    watch.run(200)
+    assert watch.now.id == "hung" and [odd.rank for odd in watch.now.odd] == [5]
+
+
+def test_a_verdict_is_taken_back_openly_when_progress_returns() -> None:
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(100)
+    assert watch.now.id == "hung"
+    watch.sim.lines = [f"[2026-02-22 11:45:00 TP{r}] Load weight end. elapsed=114.20 s" for r in range(8)]
+    watch.tick()
+    assert watch.now.id == "progressing" and "HUNG was taken back" in (watch.now.taken_back or "")
+
+
+def test_one_page_in_does_not_undo_a_hang() -> None:
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(100)
+    watch.sim.doing[3] = Doing(read_bps=4e6)
+    watch.run(2)
+    watch.sim.doing[3] = ASLEEP
+    watch.run(20)
+    assert {said for t, said in watch.seen if t > watch.sim.t - 21} == {"hung"}
+
+
+def test_no_data_is_not_no_progress() -> None:
+    """A host that is not heard is unknown, and the silence of the channel does not count as the launch's."""
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), LOADING)
+    watch.run(30)
+    for _ in range(180):
+        watch.sim.t += 1.0
+        watch.judge()
+    assert watch.now.id == "unknown"
+    watch.run(20)
+    assert not {said for _, said in watch.seen} & {"suspect", "hung", "crashed"}
+
+
+def test_without_gpu_readings_a_stall_is_suspect_at_most() -> None:
+    """NVML does not answer: sleeping ranks may wait for GPUs that work."""
+    watch = loaded()
+    watch.sim.doing, watch.sim.nvml = dict.fromkeys(range(8), ASLEEP), False
+    watch.run(300)
+    assert watch.now.id == "suspect" and "gpus" in "; ".join(watch.now.reasons)
+
+
+def test_a_dead_rank_is_told_within_twenty_seconds() -> None:
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    died = watch.sim.t
+    del watch.sim.doing[3]
+    watch.run(20)
+    crashed = watch.first("crashed")
+    assert crashed is not None and crashed - died <= 20
+    assert (watch.now.cause, [odd.rank for odd in watch.now.odd]) == ("dead_rank", [3])
+    assert (watch.now.alive, watch.now.expected) == (7, 8)
+
+
+def test_a_stopped_rank_is_named() -> None:
+    watch = loaded()
+    watch.sim.doing = {**dict.fromkeys(range(8), SPINNING), 2: Doing(0.0, "T", "do_signal_stop")}
+    watch.sim.gpus = {**dict.fromkeys(range(8), SPIN), 2: IDLE}
+    watch.run(60)
+    assert (watch.now.id, watch.now.cause, [o.rank for o in watch.now.odd]) == ("hung", "stopped", [2])
+
+
+def test_a_stale_lock_alone_is_nothing_and_with_sleeping_ranks_decides() -> None:
+    """A lock that outlived its owner lies there during a healthy load too."""
+    lock = {"lock_file": "/c/lock", "lock_age_s": 90000, "lock_owner_pid_alive": False}
+    watch = Watch(SimulatedLaunch(4))
+    watch.sim.facts = [("lock_file", lock)]
+    sglang_until_loaded(watch.sim, watch.tick)
+    watch.sim.doing = dict.fromkeys(range(4), LOADING)
+    watch.sim.facts = [("lock_file", lock)]
+    watch.run(60)
+    assert watch.now.id not in ("suspect", "hung")
+    watch.sim.doing = dict.fromkeys(range(4), ASLEEP)
+    watch.sim.facts = [("lock_file", lock)]
+    began = watch.sim.t
+    watch.run(40)
+    hung = watch.first("hung")
+    assert hung is not None and hung - began <= 30 and watch.now.cause == "stale_lock"
+
+
+def test_an_idle_ready_server_is_ready_for_ever_and_a_stuck_request_is_not() -> None:
+    watch = loaded()
+    watch.sim.lines = ["[2026-02-22 11:46:00] The server is fired up and ready to roll!"]
+    watch.sim.doing = dict.fromkeys(range(8), SPINNING)  # SGLang's schedulers poll at one core when idle
+    watch.run(900)
+    assert {said for t, said in watch.seen if t > 40} == {"ready"}
+    watch.sim.gpus = dict.fromkeys(range(8), SPIN)
+    watch.run(300)
+    assert (watch.now.id, watch.now.cause) == ("hung", "collective_spin")
+
+
+def test_gpus_that_work_are_never_suspect_without_any_log() -> None:
+    """An unknown framework whose log nobody found: signals speak, the phase is unknown."""
+    watch = Watch(SimulatedLaunch(8, log=None))
+    watch.sim.doing, watch.sim.gpus = dict.fromkeys(range(8), SPINNING), dict.fromkeys(range(8), WORK)
+    watch.run(300)
+    assert (watch.now.id, watch.now.phase) == ("slow", "unknown")
+    watch.sim.gpus = dict.fromkeys(range(8), SPIN)
+    watch.run(200)
+    assert (watch.now.id, watch.now.cause, watch.now.phase) == ("hung", "collective_spin", "unknown")
+
+
+def test_a_busy_gpu_of_somebody_else_is_not_ours() -> None:
+    """Before a context of ours exists, load on the host's GPUs says nothing about the launch."""
+    watch = Watch(SimulatedLaunch(2, log=None))
+    watch.sim.gpus = dict.fromkeys(range(2), GpuDoing(util=100.0, mem_util=40.0, mem_mib=0.0))
+    watch.run(400)
+    assert watch.now.id in ("suspect", "hung")
+
+
+def test_a_fatal_line_crashes_and_progress_after_it_does_not() -> None:
+    watch = loaded()
+    watch.sim.lines = ["RuntimeError: Not enough memory. Please try to increase --mem-fraction-static. x=0.7"]
+    watch.tick()
+    assert (watch.now.id, watch.now.cause, watch.now.strength) == ("crashed", "no_kv_memory", "proven")
+    assert "mem-fraction-static" in watch.now.remedy
+    watch.run(10)
+    watch.sim.lines = [f"[2026-02-22 11:46:00 TP{r}] Load weight end. elapsed=1 s" for r in range(8)]
+    watch.tick()
+    assert watch.now.id == "progressing"
+
+
+def test_a_stall_asks_for_a_sweep_of_the_threads() -> None:
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(30)
+    assert watch.last is not None
+    (wanted,) = watch.last.wanted
+    assert (wanted.host, wanted.what) == ("node1", "threads")
+    assert wanted.args["procs"] == [[4000 + r, 77] for r in range(8)]
+    watch.sim.facts = [("threads", {"threads": {}})]
+    watch.tick()
+    assert watch.last.wanted == ()
+
+
+def test_heartbeats_do_not_count_as_progress() -> None:
+    """Of a known kind and of an unknown one: the silence is measured without them."""
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    for k in range(14):
+        watch.sim.lines = [f"sidecar alive, tick {k}"]
+        watch.run(10)
+    assert watch.now.id == "hung" and (watch.now.silent_s or 0) > 100
+
+
+def test_the_verdict_is_pure_and_does_not_depend_on_the_order_of_calls() -> None:
+    watch = loaded()
+    watch.run(10)
+    again = diagnose(watch.history, watch.sim.launch, watch.sim.t, watch.verdict).verdict
+    assert again == diagnose(watch.history, watch.sim.launch, watch.sim.t, watch.verdict).verdict
+
+
+def test_the_phase_bar_names_known_phases_in_order() -> None:
+    watch = loaded()
+    spans = phase_spans(watch.history, watch.sim.launch, watch.sim.t)
+    assert [s.phase for s in spans] == ["import", "spawn", "dist_init", "weight_load", "post_load"][-len(spans) :]
+    assert all(s.phase in PHASES for s in spans) and spans[-1].end is None
+
+
+def test_every_cause_has_a_title_and_every_sick_one_a_remedy_with_its_source() -> None:
+    for name, cause in CAUSES.items():
+        assert cause.title, name
+        assert cause.healthy or (cause.remedy and cause.source), name
+
+
+def test_importing_the_diagnosis_reads_no_markers_and_no_toolkit() -> None:
+    """First paint waits for this import."""
+    code = (
+        "import sys, tui.diagnose, tui.history; "
+        "assert not {'tomllib', 'tomli', 'textual', 'asyncssh', 'psutil'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_tick_of_eight_ranks_costs_less_than_five_milliseconds() -> None:
+    """Median of sixty ticks in a stall, after ten minutes of one-second samples: the dearest case."""
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    for _ in range(600):
+        watch.history.add(watch.sim.tick())
+    spent: list[float] = []
+    for _ in range(60):
+        watch.history.add(watch.sim.tick())
+        began = time.process_time()
+        watch.judge()
+        spent.append(time.process_time() - began)
+    assert sorted(spent)[30] <= 0.005
