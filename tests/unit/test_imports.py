@@ -55,7 +55,7 @@ def test_the_agent_stands_alone() -> None:
     for file in (ROOT / "agent").glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom) and node.module:
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
             for name in names:
                 top = name.split(".")[0]

@@ -18,7 +18,7 @@ CAP_SYS_PTRACE = 1 << 19
 """capabilities(7)."""
 
 SHM_ENOUGH = 1 << 30
-"""Bytes. Docker gives a container 64 MB of ``/dev/shm`` unless told otherwise; NCCL and DataLoader workers need more."""
+"""Bytes. Docker gives a container 64 MB of ``/dev/shm`` unless told otherwise: too little for NCCL and DataLoader."""
 
 OFFSET_SHOWN_S = 1.0
 
