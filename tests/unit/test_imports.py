@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tui
+from tui.collect.payload import _PACKAGE
 
 ROOT = Path(tui.__file__).parent
 HEAVY = ("textual", "asyncssh", "rich", "psutil", "pynvml", "hypothesis")
@@ -58,10 +59,7 @@ def test_the_agent_stands_alone() -> None:
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 names = [node.module]
             for name in names:
-                top = name.split(".")[0]
-                assert top in sys.stdlib_module_names | {"pynvml"} or name.startswith("tui.agent"), (
-                    f"{file.name}: {name}"
-                )
+                assert name.split(".")[0] in sys.stdlib_module_names | {"pynvml", _PACKAGE}, f"{file.name}: {name}"
 
 
 def test_every_module_imports() -> None:
