@@ -35,7 +35,11 @@ class GpuDoing:
     links: float | None = 0.0
 
 
-IDLE, SPIN, WORK = GpuDoing(), GpuDoing(util=100.0, power=132.0), GpuDoing(util=60.0, mem_util=30.0, power=420.0, links=900.0)
+IDLE, SPIN, WORK = (
+    GpuDoing(),
+    GpuDoing(util=100.0, power=132.0),
+    GpuDoing(util=60.0, mem_util=30.0, power=420.0, links=900.0),
+)
 
 
 class SimulatedLaunch:
@@ -44,8 +48,8 @@ class SimulatedLaunch:
     def __init__(self, n: int = 8, host: str = "node1", log: str | None = "/var/log/run.log") -> None:
         self.n, self.host, self.log = n, host, log
         self.t = 0.0
-        self.doing: dict[int, Doing] = {rank: ASLEEP for rank in range(n)}
-        self.gpus: dict[int, GpuDoing] = {rank: IDLE for rank in range(n)}
+        self.doing: dict[int, Doing] = dict.fromkeys(range(n), ASLEEP)
+        self.gpus: dict[int, GpuDoing] = dict.fromkeys(range(n), IDLE)
         self.nvml = True
         self.lines: list[str] = []
         self.facts: list[tuple[str, object]] = []
@@ -109,7 +113,7 @@ class SimulatedLaunch:
 
 def sglang_until_loaded(sim: SimulatedLaunch, tick: Callable[[], None], shards: int = 10) -> None:
     """Start-up in the words of SGLang, up to the last shard: one second a step."""
-    sim.doing = {rank: LOADING for rank in range(sim.n)}
+    sim.doing = dict.fromkeys(range(sim.n), LOADING)
     sim.lines = [f"[2026-02-22 11:42:14] server_args=ServerArgs(model_path='/m', tp_size={sim.n})"]
     tick()
     sim.lines = [f"[2026-02-22 11:42:34 TP{rank}] Init torch distributed begin." for rank in range(sim.n)]
