@@ -62,9 +62,9 @@ def test_helpers_hold_no_descriptor_of_the_channel(tmp_path: Path) -> None:
     """A helper that hangs for ever must not keep the ssh channel open: none of its descriptors leads there."""
     with AgentClient(local=True) as client:
         agent, *helpers = family(client, tmp_path)
-        channel = {os.readlink(f"/proc/{agent}/fd/{fd}") for fd in (0, 1, 2)}
+        channel = {Path(f"/proc/{agent}/fd/{fd}").readlink() for fd in (0, 1, 2)}
         for helper in helpers:
-            links = {os.readlink(entry) for entry in Path(f"/proc/{helper}/fd").iterdir()}
+            links = {entry.readlink() for entry in Path(f"/proc/{helper}/fd").iterdir()}
             assert not links & channel
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from pathlib import Path
@@ -90,7 +91,7 @@ def test_a_call_that_never_returns_costs_its_row_only(config: Path) -> None:
     assert [row["error"] is None for row in rows] == [k != 5 for k in range(8)]
     assert rows[7]["util_pct"] == 50
     walls = [frame["mono"] for frame in client.frames if frame["type"] == "tick"][2:]
-    assert max(after - before for before, after in zip(walls, walls[1:], strict=False)) < 1.6
+    assert max(after - before for before, after in itertools.pairwise(walls)) < 1.6
     started = time.monotonic()
     assert client.close() == 0
     assert time.monotonic() - started < 0.5
@@ -188,7 +189,7 @@ def test_a_driver_that_cannot_start_gives_one_sentence(config: Path, code: int, 
 def test_no_driver_at_all() -> None:
     """No library: null and a sentence, within the first frames."""
     with AgentClient(local=True, env={"LD_LIBRARY_PATH": ""}) as client:
-        if os.path.exists("/dev/nvidiactl"):
+        if Path("/dev/nvidiactl").exists():
             pytest.skip("this machine has a driver")
         tick = client.until(lambda frame: "no NVIDIA driver" in (frame.get("gpu_error") or ""))
         assert tick["gpus"] is None

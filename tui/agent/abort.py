@@ -72,9 +72,17 @@ def _work(targets: "list[Target]", holders: "list[Target]", answers: int, until:
             places[target.pid].measure()
             answer = _release(target, until)
             answer.update(places[target.pid].found())
-            write_all(answers, encode(answer).encode() + b"\n")
+            _tell(answers, answer)
     finally:
         _wake(targets + holders)
+
+
+def _tell(answers: int, answer: "dict[str, object]") -> None:
+    """An agent that has ended meanwhile does not hear it, which changes nothing here."""
+    try:
+        write_all(answers, encode(answer).encode() + b"\n")
+    except OSError:
+        pass
 
 
 def _forbid_core(target: Target) -> None:

@@ -154,7 +154,7 @@ class Helper:
             self._answered(answer)
 
     def _watch(self, asked: int, moves: int, since: float, due: float) -> None:
-        """Look now and then whether the current item's time is up; if this process was itself held up, it counts anew."""
+        """Look now and then whether the current item's time is up; counts anew if this process was itself held up."""
         if not self.busy or asked != self._asked:
             return
         now = clock()

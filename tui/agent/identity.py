@@ -8,11 +8,11 @@ import stat as modes
 
 from . import procfs
 from .loop import clock
+from .ports import listeners
 from .procfs import text
 
 MAY_TAKE_S = 2.0
 PIPES_EVERY_S = 5.0
-PORTS_EVERY_S = 10.0
 LONGEST_CMDLINE = 8192
 LONGEST_VALUE = 1024
 HIDDEN = "(hidden)"
@@ -23,9 +23,7 @@ _ALLOWED = re.compile(
 )
 _SECRET_NAME = re.compile(r"(^|_)(API_?KEYS?|KEYS?|TOKEN|SECRETS?|PASSW(OR)?D|CREDENTIALS?|AUTH|JWT)(_|$)|PASSW|SECRET")
 _SECRET_VALUE = re.compile(r"\A(sk-|hf_|gh[pousr]_|xox[a-z]-|AKIA|eyJ)")
-_SECRET_OPTION = re.compile(
-    r"(?i)\A(--?[\w.-]*(api[-_]?keys?|secret|passw(or)?d|(auth|hf|access|bearer|admin)[-_]?token|credentials?)[\w.-]*)(=.*)?\Z"
-)
+_SECRET_OPTION = re.compile(r"(?i)\A-.*(api[-_]?key|secret|passw|credential|(auth|hf|access|bearer|admin)[-_]?token)")
 
 
 def environment(raw: bytes) -> "dict[str, str]":
@@ -44,12 +42,13 @@ def command_line(raw: bytes) -> "list[str]":
     arguments: "list[str]" = []
     hide_next = False
     for argument in text(raw[:LONGEST_CMDLINE]).rstrip("\0").split("\0"):
-        option = _SECRET_OPTION.match(argument)
+        name, equals, _ = argument.partition("=")
+        secret = _SECRET_OPTION.match(name) or (equals and _SECRET_NAME.search(name))
         if hide_next or _SECRET_VALUE.match(argument):
             argument, hide_next = HIDDEN, False
-        elif option and option.group(4 if option.lastindex == 4 else 0).startswith("="):
-            argument = "%s=%s" % (option.group(1), HIDDEN)
-        elif option:
+        elif secret and equals:
+            argument = "%s=%s" % (name, HIDDEN)
+        elif secret:
             hide_next = True
         arguments.append(argument)
     return arguments if arguments != [""] else []
@@ -89,21 +88,6 @@ class Fds:
             self.writes.add(target)
 
 
-def listeners(pid: int) -> "dict[str, int]":
-    """Listening TCP ports in the process's network namespace, by socket inode."""
-    ports: "dict[str, int]" = {}
-    for name in ("tcp", "tcp6"):
-        try:
-            lines = procfs.read_all("/proc/%d/net/%s" % (pid, name), 8 << 20).split(b"\n")[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split(None, 10)
-            if len(fields) > 9 and fields[3] == b"0A":
-                ports[fields[9].decode()] = int(fields[1].rpartition(b":")[2], 16)
-    return ports
-
-
 def files_behind_pipes() -> "dict[str, set[str]]":
     """For each pipe of the host, the regular files that its readers write."""
     behind: "dict[str, set[str]]" = {}
@@ -115,19 +99,16 @@ def files_behind_pipes() -> "dict[str, set[str]]":
 
 
 class Reader:
-    """Reads identities in batches. What asks the whole host is kept for a while: who listens where (10 ms of kernel
-    time on any host), who reads which pipe (every process's descriptors)."""
+    """Reads identities in batches. Ports are looked up once a batch; who reads which pipe, at most every 5 s, since
+    that asks every process of the host."""
 
     def __init__(self, mark: "Mark"):
         self._mark = mark
         self._pipes: "dict[str, set[str]]" = {}
         self._pipes_read = -PIPES_EVERY_S
-        self._ports: "dict[str, dict[str, int]]" = {}
-        self._ports_read = -PORTS_EVERY_S
 
     def batch(self, procs: "list[int]") -> "list[dict[str, object]]":
-        if clock() - self._ports_read >= PORTS_EVERY_S:
-            self._ports, self._ports_read = {}, clock()
+        self._ports: "dict[str, dict[str, int]]" = {}
         self._fds: "dict[int, Fds]" = {}
         rows: "list[dict[str, object]]" = []
         for pid in procs:

@@ -1,0 +1,60 @@
+"""Which TCP ports are listened on, by socket inode."""
+
+import os
+import socket
+import struct
+
+from . import procfs
+
+NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY = 4, 20
+NLMSG_ERROR, NLMSG_DONE, NLM_F_REQUEST_DUMP = 2, 3, 0x301
+TCP, LISTENING = 6, 1 << 10
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBBxI48x")  # struct inet_diag_req_v2, include/uapi/linux/inet_diag.h
+_PORT, _INODE, _MESSAGE_SIZE = struct.Struct("!H"), struct.Struct("=I"), 72
+
+
+def listeners(pid: int) -> "dict[str, int]":
+    """Of the process's network namespace. For our own the kernel is asked for listening sockets alone, which takes
+    0.1 ms; for another its table of all sockets must be read, 10 ms even where it is almost empty."""
+    try:
+        if os.readlink("/proc/self/ns/net") == os.readlink("/proc/%d/ns/net" % pid):
+            return dict(_asked(socket.AF_INET), **_asked(socket.AF_INET6))
+    except OSError:
+        pass
+    return _read(pid)
+
+
+def _asked(family: int) -> "dict[str, int]":
+    """Raises OSError where this kernel has no such service."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as channel:
+        channel.settimeout(1.0)
+        body = _REQUEST.pack(family, TCP, 0, LISTENING)
+        header = _HEADER.pack(_HEADER.size + len(body), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST_DUMP, 1, 0)
+        channel.send(header + body)
+        ports: "dict[str, int]" = {}
+        while True:
+            data = channel.recv(1 << 16)
+            while len(data) >= _HEADER.size:
+                size, kind, _, _, _ = _HEADER.unpack_from(data)
+                if kind == NLMSG_DONE:
+                    return ports
+                if kind == NLMSG_ERROR or size < _HEADER.size + _MESSAGE_SIZE:
+                    raise OSError("no socket diagnosis")
+                inode = _INODE.unpack_from(data, _HEADER.size + _MESSAGE_SIZE - 4)[0]
+                ports[str(inode)] = _PORT.unpack_from(data, _HEADER.size + 4)[0]
+                data = data[(size + 3) & ~3 :]
+
+
+def _read(pid: int) -> "dict[str, int]":
+    ports: "dict[str, int]" = {}
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = procfs.read_all("/proc/%d/net/%s" % (pid, name), 8 << 20).split(b"\n")[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split(None, 10)
+            if len(fields) > 9 and fields[3] == b"0A":
+                ports[fields[9].decode()] = int(fields[1].rpartition(b":")[2], 16)
+    return ports
