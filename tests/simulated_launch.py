@@ -97,7 +97,7 @@ class SimulatedLaunch:
     def _gpus(self) -> tuple[Gpu, ...]:
         return tuple(
             Gpu(
-                rank, f"GPU-{rank}", util_pct=g.util, mem_util_pct=g.mem_util, power_w=g.power + (self.t * 7 + rank) % 3,
+                rank, f"GPU-{rank}", util_pct=g.util, mem_util_pct=g.mem_util, power_w=g.power + self.t * 7 % 3,
                 mem_used_mib=g.mem_mib, mem_total_mib=81_920.0, power_limit_w=700.0, nvlink_mib_s=g.links,
             )
             for rank, g in self.gpus.items()

@@ -157,12 +157,14 @@ def test_no_data_is_not_no_progress() -> None:
     assert not {said for _, said in watch.seen} & {"suspect", "hung", "crashed"}
 
 
-def test_without_gpu_readings_a_stall_is_suspect_at_most() -> None:
-    """NVML does not answer: sleeping ranks may wait for GPUs that work."""
+def test_without_gpu_readings_a_stall_is_suspect_for_long() -> None:
+    """NVML does not answer: sleeping ranks may wait for GPUs that work, but not for five minutes."""
     watch = loaded()
     watch.sim.doing, watch.sim.nvml = dict.fromkeys(range(8), ASLEEP), False
     watch.run(300)
     assert watch.now.id == "suspect" and "gpus" in "; ".join(watch.now.reasons)
+    watch.run(100)
+    assert (watch.now.id, watch.now.strength) == ("hung", "weak")
 
 
 def test_a_dead_rank_is_told_within_twenty_seconds() -> None:

@@ -79,4 +79,5 @@ def _entry(scene: Scene, judgement: Judgement, signal: str, value: Any, coverage
         for e in judgement.explanations
         if e.alive and any(p.signal == signal and p.outcome == "fits" for p in e.predictions)
     ]
-    return Evidence(signal, value, round(scene.look_s, 1), round(coverage, 2), tuple(refutes), tuple(supports), text)
+    window = max(scene.look_s, judgement.quiet_s) if judgement.still else scene.look_s
+    return Evidence(signal, value, round(window, 1), round(coverage, 2), tuple(refutes), tuple(supports), text)

@@ -53,7 +53,8 @@ def judge(scene: Scene, clock: Clock) -> Judgement:
         return decided
     if scene.stale_s > stale_after:
         clock.note(scene, moves=False)
-        return Judgement("unknown", reasons=[f"a host has not been heard for {scene.stale_s:.0f} s"])
+        host = min(scene.hosts, key=lambda host: host.latest.t if host.latest is not None else float("-inf")).name
+        return Judgement("unknown", reasons=[f"{host} has not been heard for {scene.stale_s:.0f} s"])
     if scene.run.ready:
         return _served(scene, clock)
     return _start_up(scene, clock)
@@ -201,7 +202,8 @@ def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
     reasons = _stall_reasons(scene, clock)
     hypothesis, explanation = standing[0] if standing else (None, None)
     suspect_s, hung_s = _times(scene, clock, hypothesis)
-    open_rival = next((e for e in healthy if _open(e)), None)
+    decisive = hypothesis is not None and hypothesis.decisive
+    open_rival = None if decisive else next((e for e in healthy if _open(e) and quiet < _OPEN_FOR * hung_s), None)
     if quiet < suspect_s:
         waits = "waiting" if scene.workers else "slow"
         cause = hypothesis.cause if hypothesis is not None and hypothesis.cause == "rank_missing" else None
@@ -215,7 +217,8 @@ def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
         return Judgement(
             "suspect", "weak", cause, reasons, table, probe=probe, culprits=_culprits(scene), quiet_s=quiet, still=True
         )
-    strength: Strength = "proven" if hypothesis.decisive else "firm"
+    unseen = any(_open(e) for e in healthy)
+    strength: Strength = "proven" if hypothesis.decisive else "weak" if unseen else "firm"
     reasons.insert(0, f"{title(hypothesis.cause)}: {_fitting(explanation)}") if hypothesis.decisive else None
     return Judgement(
         "hung",
@@ -229,6 +232,10 @@ def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
         still=True,
     )
 
+
+_OPEN_FOR = 4.0
+"""So many times the time for ``hung``, an explanation that rests on what could not be read holds the verdict back: no
+kernel of a start-up runs for minutes while every thread of every rank sleeps."""
 
 _LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
 """Signals that are read at every tick; where they are unknown, an explanation that rests on them stands."""

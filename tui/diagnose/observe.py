@@ -199,6 +199,13 @@ class Scene:
         times, states = proc.track.window("state", proc.seen_t, self.now)
         return next((t for t, code in zip(times, states, strict=True) if code in (90.0, 88.0)), None)
 
+    def first_and_last(self, view: ProcView, field: str) -> tuple[float | None, float | None]:
+        """The first and the last reading of a process's counter."""
+        host = self.history.host(view.member.host)
+        proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
+        values = proc.track.values(field, proc.seen_t, self.now) if proc is not None else []
+        return (values[0], values[-1]) if values else (None, None)
+
     @cached_property
     def stopped(self) -> list[ProcView]:
         """Processes that are stopped or traced, and have been for as long as a debugger's look could take."""
@@ -283,6 +290,11 @@ class Scene:
 
     def facts(self, name: str, within_s: float) -> list[Fact]:
         return [f for f in self.history.facts(self.launch.hosts, name) if f.t >= self.now - within_s]
+
+    @cached_property
+    def xids(self) -> list[str]:
+        """What the kernel log said of GPU faults, oldest first."""
+        return [str(fact.value) for fact in self.facts("kernel_line", 3600.0) if "Xid" in str(fact.value)]
 
     def fact_number(self, name: str, within_s: float) -> float | None:
         """The newest such fact as a number; a fact may carry more beside it."""

@@ -6,7 +6,7 @@ from statistics import median
 
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.observe import Scene
-from tui.diagnose.phases import BEFORE_GPU, COMPUTES_ON_CPU
+from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_S, COMPUTES_ON_CPU
 from tui.diagnose.views import CONTEXT_MIB, MB, READING_BPS, ProcView
 from tui.model import Prediction
 
@@ -23,8 +23,11 @@ def spinning_on_gpu(scene: Scene) -> bool:
 
 def cpu_workers(scene: Scene) -> list[ProcView]:
     """Processes whose CPU is work: not what a wait burns, or one core in a phase that computes where no GPU spins."""
-    one_core_works = scene.phase in COMPUTES_ON_CPU and not spinning_on_gpu(scene) and not scene.run.waits_for_baton
-    return [view for view in scene.living if view.computes or (one_core_works and view.one_core)]
+    believed = (scene.silent_s or 0.0) <= BUSY_CORE_S.get(scene.phase, float("inf"))
+    one_core_works = (
+        scene.phase in COMPUTES_ON_CPU and believed and not spinning_on_gpu(scene) and not scene.run.waits_for_baton
+    )
+    return [view for view in scene.workers if view.computes or (one_core_works and view.one_core)]
 
 
 def odd_workers(scene: Scene) -> list[ProcView]:
@@ -226,7 +229,7 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "rank0_preparing",
         _rank0,
-        frozenset({"data_index", "dist_init", "training_step", "unknown", "kv_alloc"}),
+        not_phases=_SERVED,
     ),
     Hypothesis(
         "torch_compile",

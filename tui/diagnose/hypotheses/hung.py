@@ -119,7 +119,11 @@ def _rank_missing(scene: Scene) -> list[Prediction]:
 
 
 def _download_stall(scene: Scene) -> list[Prediction]:
+    got = _downloaded_bytes(scene)
+    seen_before = scene.phase == "weight_download" or (got is not None and got >= 1e8)
+    said = "not known" if got is None else f"{got / 1e9:.1f} GB since it was first seen"
     return [
+        expect("downloaded", "it was downloading", said, seen_before),
         expect(
             "log",
             "files are still missing",
@@ -129,6 +133,18 @@ def _download_stall(scene: Scene) -> list[Prediction]:
         _all_asleep(scene),
         *_nobody_works(scene),
     ]
+
+
+def _downloaded_bytes(scene: Scene) -> float | None:
+    """What its processes received or put into a cache since they were first seen."""
+    grown = [
+        end - start
+        for view in scene.living
+        for field in ("net_rx_bytes", "cache_dir_bytes")
+        for start, end in [scene.first_and_last(view, field)]
+        if start is not None and end is not None
+    ]
+    return max(grown, default=None)
 
 
 def _progress_text(scene: Scene) -> str:
@@ -224,13 +240,8 @@ def _stopped(scene: Scene) -> list[Prediction]:
     ]
 
 
-def _xids(scene: Scene) -> list[str]:
-    lines = [str(fact.value) for fact in scene.facts("kernel_line", 3600.0) if "Xid" in str(fact.value)]
-    return lines[-3:]
-
-
 def _gpu_fault(scene: Scene) -> list[Prediction]:
-    lines = _xids(scene)
+    lines = scene.xids
     return [
         expect("kernel_line", "the kernel log names an Xid", lines[-1][:160] if lines else "none seen", bool(lines)),
         _ranks_wait(scene),
@@ -308,14 +319,15 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "io_stall",
         _io_stall,
-        patience=2.5,
+        patience=1.8,
         probe="stacks",
     ),
     Hypothesis(
         "download_stall",
         _download_stall,
-        frozenset({"weight_download"}),
+        frozenset({"weight_download", "weight_load", "draft_load"}),
         patience=2.5,
+        particular=True,
     ),
     Hypothesis(
         "comm_init",
