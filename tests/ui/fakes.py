@@ -135,7 +135,8 @@ def process(host: str, rank: int | None, pid: int, local: int, **more: object) -
 
 
 def shard(n: int, at: float, total: int = 64) -> LogLine:
-    text = f"Loading safetensors checkpoint shards: {100 * n // total:3d}% Completed | {n}/{total} [01:{n % 60:02d}<00:00,  1.09s/it]"
+    bar = f"{100 * n // total:3d}% Completed | {n}/{total} [01:{n % 60:02d}<00:00,  1.09s/it]"
+    text = f"Loading safetensors checkpoint shards: {bar}"
     return LogLine(text, t=at, redraw=n < total)
 
 
@@ -433,7 +434,8 @@ def ready(t: float) -> Snapshot:
         *sglang_log(64, HANG_AT),
         LogLine("[2026-09-21 14:18:20] The server is fired up and ready to roll!", t=300.0),
         LogLine(
-            f"[2026-09-21 14:20:00 TP0] Decode batch. #running-req: {int(t) % 40}, token usage: 0.31, cuda graph: True, gen throughput (token/s): 2143.70",
+            f"[2026-09-21 14:20:00 TP0] Decode batch. #running-req: {int(t) % 40}, token usage: 0.31, "
+            "cuda graph: True, gen throughput (token/s): 2143.70",
             t=t - t % 7,
         ),
     )
@@ -636,7 +638,7 @@ def stacks(n: int, t: float) -> Dump:
             common,
             (5,),
             (Odd(name, 4716, 5, "scheduler", "alone in filelock"),),
-            "rank 5 waits for a file lock while six ranks wait for it in a barrier: the holder of the lock is the one to look for",
+            "rank 5 waits for a file lock while six ranks wait in a barrier: look for the holder of the lock",
         )
         if n
         else None

@@ -1,4 +1,4 @@
-"""Look at the interface without a launch: ``python -m tests.ui.playground [--state hung] [--theme dusk] [--frozen-clock]``."""
+"""Look at the interface without a launch: ``python -m tests.ui.playground [--state S] [--theme T]``."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class GputopApp(App[None]):
     TITLE = "gputop-hang"
     CSS_PATH = Path(__file__).with_name("app.tcss")
     BINDINGS: ClassVar[list[Any]] = list(BINDINGS)
-    ENABLE_COMMAND_PALETTE = True
+    clock: ClassVar[Callable[[], float]] = time.monotonic
 
     def __init__(self, session: SessionLike, *, theme: str | None = None) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class GputopApp(App[None]):
         self._deadline = Deadline(QUIT_WITHIN_S)
         self._latest = Snapshot(t=0.0, wall=time.time())
         self._shown = self._latest
-        self._arrived = time.monotonic()
+        self._arrived = self.clock()
         self._frozen = False
         self._launch_id: str | None = None
         self._host: str | None = None
@@ -104,7 +104,7 @@ class GputopApp(App[None]):
     def post(self, snapshot: Snapshot) -> None:
         """Take a snapshot; it is drawn at once after a pause, else with the next tick."""
         self._latest = snapshot
-        self._arrived = time.monotonic()
+        self._arrived = self.clock()
         self._dirty = True
         if self._arrived - self._drawn_at > DRAW_EVERY_S and self.is_running:
             self.call_later(self._tick)
@@ -117,7 +117,7 @@ class GputopApp(App[None]):
         if chosen is None and snapshot.launches:
             chosen = snapshot.launches[0]
         host = self._host if any(h.name == self._host for h in snapshot.hosts) else None
-        elapsed = 0.0 if self._frozen else time.monotonic() - self._arrived
+        elapsed = 0.0 if self._frozen else self.clock() - self._arrived
         return View(snapshot, chosen, host, frozen=self._frozen, elapsed_s=elapsed)
 
     def _tick(self) -> None:
@@ -132,7 +132,7 @@ class GputopApp(App[None]):
     def draw(self) -> None:
         """Draw the present view on the screen in front."""
         self._dirty = False
-        self._drawn_at = time.monotonic()
+        self._drawn_at = self.clock()
         view = self.view
         self._second = self._seconds(view)
         show = getattr(self.screen, "show", None)
@@ -290,8 +290,9 @@ class GputopApp(App[None]):
             await asyncio.wait({stopping}, timeout=STOP_WITHIN_S)
         self.exit()
 
-    def run(self, *args: Any, **kwargs: Any) -> None:
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Run until the reader leaves; see :meth:`textual.app.App.run` for the arguments."""
         try:
-            super().run(*args, **kwargs)
+            return super().run(*args, **kwargs)
         finally:
             self._deadline.cancel()

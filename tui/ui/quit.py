@@ -36,6 +36,7 @@ def _leave(app: App[Any]) -> None:
     if driver is not None and app.is_running:
         with contextlib.suppress(Exception):
             driver.stop_application_mode()
+            driver.close()
     with contextlib.suppress(Exception):
         sys.stdout.flush()
     os._exit(0)

@@ -76,6 +76,11 @@ class View:
         return frozenset((o.host, o.pid) for o in self.launch.verdict.odd) if self.launch else frozenset()
 
     @cached_property
+    def odd_gpus(self) -> frozenset[tuple[str, str]]:
+        """(host, uuid) of the GPUs on which those processes compute."""
+        return frozenset((p.host, uuid) for p in self.processes if (p.host, p.pid) in self.odd for uuid in p.gpus)
+
+    @cached_property
     def ranks_of_gpu(self) -> Mapping[tuple[str, str], list[int]]:
         """(host, GPU uuid) → ranks that compute on it."""
         found: dict[tuple[str, str], list[int]] = {}

@@ -85,7 +85,7 @@ class AbortScreen(ModalScreen[bool]):
         self.call_after_refresh(self.show, app_of(self).view)
 
     def show(self, view: View) -> None:
-        self._pane.show(view)
+        self._pane.draw(view)
 
     def _say(self, remark: str) -> None:
         self._pane.remark = remark

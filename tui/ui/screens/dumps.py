@@ -30,7 +30,7 @@ def paint_dump_header(dump: Dump | None, index: int, count: int, width: int) -> 
     ]
     failed = sum(p.error is not None for p in dump.processes)
     if failed:
-        line.append((f"  {failed} failed", "warn"))
+        line.append((f"  {failed} without stacks", "warn"))
     if not dump.done:
         line.append(("  more to come", "info"))
     return spread(line, [(f"{index + 1} of {count} ", "dim")] if count > 1 else [], width)
@@ -124,7 +124,7 @@ class DumpScreen(Screen[None]):
         self.merged.dump, self.raw.process = dump, process
         for part in (self._header, self.merged, self.raw, self._footer):
             if part.display:
-                part.show(view)
+                part.draw(view)
 
     def _dump(self, view: View) -> Dump | None:
         """The chosen taking; the newest where none was chosen."""

@@ -82,7 +82,7 @@ class HelpScreen(ModalScreen[None]):
         self.call_after_refresh(self.show, app_of(self).view)
 
     def show(self, view: View) -> None:
-        self.query_one(HelpPane).show(view)
+        self.query_one(HelpPane).draw(view)
 
     def action_move(self, rows: int) -> None:
         self.query_one(HelpPane).scroll_rows(rows)

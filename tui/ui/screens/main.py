@@ -10,7 +10,7 @@ from tui.ui.layout import NARROW, Needs, Rect, plan
 from tui.ui.view import View
 from tui.ui.widgets.evidence import EvidencePane
 from tui.ui.widgets.footer import FooterLine
-from tui.ui.widgets.gpus import GpuPane, paint_gpus
+from tui.ui.widgets.gpus import GpuPane, rows_needed
 from tui.ui.widgets.header import HeaderLine
 from tui.ui.widgets.log import LogPane
 from tui.ui.widgets.pane import Drawing, Pane, app_of
@@ -23,6 +23,8 @@ CALM = frozenset({"progressing", "slow", "ready", "ended"})
 
 
 class MainScreen(Screen[None]):
+    AUTO_FOCUS = ""
+
     def __init__(self) -> None:
         super().__init__()
         self.log_pane = LogPane(id="log")
@@ -59,13 +61,13 @@ class MainScreen(Screen[None]):
         self._place(view)
         for part in (*self.strips, *self.panes.values()):
             if part.display:
-                part.show(view)
+                part.draw(view)
 
     def tick(self, view: View) -> None:
         """Only time has passed: what counts seconds is drawn again."""
         for part in (*self.strips[:-1], self.log_pane):
             if part.display:
-                part.show(view)
+                part.draw(view)
 
     def _place(self, view: View) -> None:
         width, height = app_of(self).size
@@ -84,12 +86,12 @@ class MainScreen(Screen[None]):
     def _needs(self, view: View) -> Needs:
         width = app_of(self).size.width
         inner = width - 4 if width >= NARROW else width - 2
-        at_most, compact = (sum(map(len, paint_gpus(view, inner, room))) for room in (1000, 0))
+        at_most, compact = rows_needed(view, inner)
         return Needs(
             launch=view.launch is not None,
             alarm=view.launch is not None and view.launch.verdict.id not in CALM,
             gpu_rows=1 + at_most,
-            gpu_rows_compact=1 + compact + view.many_hosts,
+            gpu_rows_compact=1 + compact,
             process_rows=2 + max(1, len(view.processes)),
             full=self.full,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.model import Evidence, Explanation, Prediction, Verdict
 from tui.ui import format as fmt
-from tui.ui.lines import Column, Line, fit, fit_columns, row, spread, wrap, wrap_spans
+from tui.ui.lines import Column, Line, fit, fit_columns, row, spread, titles, wrap, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane
 from tui.ui.words import spaced, verdict_role
@@ -96,6 +96,8 @@ class EvidencePane(Pane):
         if verdict.explanations:
             title.append((f"  {out} of {fmt.plural(len(verdict.explanations), 'explanation')} refuted", "dim"))
         body = paint_evidence(verdict, width, full=True)
-        if not self.full and len(body) > height - 1:
+        if not self.full and len(body) > height - 2:
             body = paint_evidence(verdict, width, full=False)
-        return Painting(body, title=title)
+        table = width >= WIDE and any(e.predictions for e in verdict.explanations)
+        head: list[Line] = [[("    ", "text"), *titles(fit_columns(COLUMNS, width - 4))]] if table else []
+        return Painting(body, title=title, head=head)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from tui.model import Gpu, HostView, Trend
 from tui.ui import format as fmt
-from tui.ui.lines import Column, Line, bar, block, cut, fit_columns, plain, row, spark, spread, titles, wrap_spans
+from tui.ui.lines import Column, Line, bar, block, cut, fit_columns, row, spark, spread, titles, wrap_spans
 from tui.ui.view import View
-from tui.ui.widgets.pane import Painting, Pane
+from tui.ui.widgets.pane import LazyRows, Painting, Pane
 
 COLUMNS = (
     Column("gpu", "GPU", 3, "right"),
@@ -27,13 +28,13 @@ COLUMNS = (
     Column("name", "model", 5, drop=11, flex=1, most=24),
 )
 HOST_COLUMNS = (
-    Column("host", "host", 8, flex=2, most=24),
+    Column("host", "host", 8, flex=1, most=24),
     Column("ranks", "ranks", 6, drop=5, flex=1, most=12),
     Column("util_pct", "util", 4, "right"),
-    Column("util", "", 8, flex=2, most=16),
+    Column("util", "", 8, flex=3, most=16),
     Column("power_w", "W each", 6, "right"),
-    Column("power", "", 8, drop=4, flex=2, most=16),
-    Column("mem", "memory", 8, drop=6, flex=2, most=16),
+    Column("power", "", 8, drop=4, flex=3, most=16),
+    Column("mem", "memory", 8, drop=6, flex=1, most=16),
     Column("mem_gib", "GiB", 9, "right", drop=1),
     Column("temp", "°C", 3, "right", drop=3),
     Column("mark", "", 11, drop=7),
@@ -42,9 +43,20 @@ Fitted: TypeAlias = Sequence[tuple[Column, int]]
 STALE = {"stale", "lost", "failed"}
 
 
-def paint_gpus(view: View, width: int, room: int) -> tuple[list[Line], list[Line]]:
+def rows_needed(view: View, width: int) -> tuple[int, int]:
+    """How many rows the table takes with a row per GPU, and with a row per host, column titles included."""
+    if not view.many_hosts:
+        rows = sum(len(_gpus(h)) or len(wrap_spans([], no_gpu_words(h), "dim", width)) for h in view.hosts)
+        return rows + 1, rows
+    troubled = sum(h.state != "live" for h in view.hosts)
+    full = sum(1 + max(1, len(_gpus(h))) for h in view.hosts) + troubled
+    without = sum(h.state == "live" and not _gpus(h) for h in view.hosts)
+    return full + 1, len(view.hosts) + troubled + without + 1
+
+
+def paint_gpus(view: View, width: int, room: int) -> tuple[list[Line], Sequence[Line]]:
     """The column titles and the rows, a row per GPU where ``room`` rows hold them all, else a row per host."""
-    if view.many_hosts and sum(1 + (h.state != "live") + len(_gpus(h)) for h in view.hosts) > room:
+    if view.many_hosts and rows_needed(view, width)[0] - 1 > room:
         fitted = fit_columns(HOST_COLUMNS, width)
         head = [titles(fitted)]
         body = [line for host in view.hosts for line in _host_summary(view, host, fitted, width)]
@@ -52,7 +64,7 @@ def paint_gpus(view: View, width: int, room: int) -> tuple[list[Line], list[Line
         fitted = fit_columns(COLUMNS, width)
         gpus = sum(len(_gpus(h)) for h in view.hosts)
         head = [titles(fitted)] if gpus and gpus < room - len(view.hosts) * view.many_hosts else []
-        body = [line for host in view.hosts for line in _host_rows(view, host, fitted, width, units=not head)]
+        body = LazyRows([make for host in view.hosts for make in _host_rows(view, host, fitted, width, units=not head)])
     return (head if len(head) + len(body) <= room else []), body
 
 
@@ -70,20 +82,26 @@ def state_line(host: HostView) -> Line:
     return [(text, "info" if host.state == "connecting" else role), (f": {host.reason}" if host.reason else "", "dim")]
 
 
-def _host_rows(view: View, host: HostView, fitted: Fitted, width: int, *, units: bool) -> list[Line]:
-    """A host's name where there are several, what is wrong with it, and its GPUs."""
+def _host_rows(view: View, host: HostView, fitted: Fitted, width: int, *, units: bool) -> list[Callable[[], Line]]:
+    """A host's name where there are several, what is wrong with it, and its GPUs; each row is made when it is seen."""
     rows: list[Line] = []
     if view.many_hosts:
         note: Line = [(" SIMULATED ", "badge-sim")] if host.simulated else []
         rows.append(spread([(host.name, "strong")], note, width))
         if host.state != "live":
-            state = state_line(host)
-            rows += wrap_spans([("   ", "text")], plain(state), state[0][1], width)
+            rows.append(cut([("   ", "text"), *state_line(host)], width))
     gpus = _gpus(host)
     if not gpus and host.state == "live":
-        rows += wrap_spans([], no_gpu_words(host), "dim", width)
-    rows += [_gpu_row(view, host, gpu, fitted, units) for gpu in gpus]
-    return rows
+        words = wrap_spans([], no_gpu_words(host), "dim", width)
+        rows += words[:1] if view.many_hosts else words
+    return [
+        *(partial(_same, line) for line in rows),
+        *(partial(_gpu_row, view, host, gpu, fitted, units) for gpu in gpus),
+    ]
+
+
+def _same(line: Line) -> Line:
+    return line
 
 
 def no_gpu_words(host: HostView) -> str:
@@ -100,7 +118,7 @@ def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Fitted, units: bool) 
     stale = host.state in STALE
     text, dim = ("faint", "faint") if stale else ("text", "dim")
     ranks = view.ranks_of_gpu.get((host.name, gpu.uuid), [])
-    odd = any((p.host, p.pid) in view.odd for p in view.processes if gpu.uuid in p.gpus and p.host == host.name)
+    odd = (host.name, gpu.uuid) in view.odd_gpus
     rank_role = "odd" if odd and not stale else dim
     cells: dict[str, Line] = {
         "gpu": [(str(gpu.index), rank_role if odd and "rank" not in widths else dim)],
@@ -182,7 +200,7 @@ def _host_summary(view: View, host: HostView, fitted: Fitted, width: int) -> lis
         state = state_line(host)
         rows.append(cut([("  ", "text"), *state], width))
     elif not gpus:
-        rows += wrap_spans([("  ", "text")], no_gpu_words(host), "dim", width)
+        rows.append(cut([("  ", "text"), (no_gpu_words(host), "dim")], width))
     return rows
 
 

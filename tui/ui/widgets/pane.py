@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast, overload
 
 from rich.segment import Segment
 from textual.events import MouseScrollDown, MouseScrollUp, Resize
@@ -13,6 +14,7 @@ from textual.message_pump import MessagePump
 from textual.strip import Strip
 from textual.widget import Widget
 
+from tui.safetext import clean
 from tui.ui.lines import Line, merge, pad, spread, width_of
 from tui.ui.view import View
 
@@ -25,11 +27,30 @@ def app_of(node: MessagePump) -> GputopApp:
     return cast("GputopApp", node.app)  # pyright: ignore[reportUnknownMemberType]
 
 
+class LazyRows(Sequence[Line]):
+    """Rows that are made when they come into sight: a table of 512 ranks costs what is seen of it."""
+
+    def __init__(self, makers: Sequence[Callable[[], Line]]) -> None:
+        self._makers = makers
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, index: int) -> Line: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Line]: ...
+    def __getitem__(self, index: int | slice) -> Line | Sequence[Line]:
+        if isinstance(index, slice):
+            return [make() for make in self._makers[index]]
+        return self._makers[index]()
+
+
 @dataclass(frozen=True, slots=True)
 class Painting:
     """``head`` stays in place while ``body`` scrolls; ``note`` stands at the right of the title."""
 
-    body: list[Line]
+    body: Sequence[Line]
     title: Line = field(default_factory=list[tuple[str, str]])
     note: Line = field(default_factory=list[tuple[str, str]])
     head: list[Line] = field(default_factory=list[Line])
@@ -51,6 +72,17 @@ class Drawing(Widget):
     @property
     def gputop(self) -> GputopApp:
         return app_of(self)
+
+    def draw(self, view: View) -> None:
+        """Show a view; what cannot be drawn says so in its place and takes nothing else down."""
+        try:
+            self.show(view)
+        except Exception as error:
+            words = clean(f"cannot be drawn: {type(error).__name__}: {error}", 200)
+            self.set_rows([[(words, "bad")]])
+
+    def show(self, view: View) -> None:
+        raise NotImplementedError
 
     def set_rows(self, rows: list[Line]) -> None:
         """Draw these rows from the top; what is left below is blank."""

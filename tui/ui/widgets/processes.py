@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from tui.model import ProcView
 from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, fit_columns, row, titles, wrap_spans
 from tui.ui.view import View
-from tui.ui.widgets.pane import Painting, Pane
+from tui.ui.widgets.pane import LazyRows, Painting, Pane
 from tui.ui.words import sigabrt_short
 
 COLUMNS = (
@@ -29,14 +32,18 @@ def sort_key(process: ProcView) -> tuple[bool, int, str, int]:
     return process.rank is None, process.rank or 0, process.host, process.pid
 
 
-def paint_processes(view: View, width: int, room: int) -> tuple[list[Line], list[Line]]:
+def paint_processes(view: View, width: int, room: int) -> tuple[list[Line], Sequence[Line]]:
     """The column titles and one row per process, in the order of ranks; the odd ones first where not all are seen."""
     hosts = {p.host for p in view.processes}
     fitted = fit_columns([c for c in COLUMNS if c.key != "host" or len(hosts) > 1], width)
     ordered = sorted(view.processes, key=sort_key)
     if len(ordered) > room - 1:
         ordered.sort(key=lambda p: (p.host, p.pid) not in view.odd)
-    return [titles(fitted)], [row(fitted, _cells(view, p)) for p in ordered]
+    return [titles(fitted)], LazyRows([partial(_row, view, p, fitted) for p in ordered])
+
+
+def _row(view: View, p: ProcView, fitted: Sequence[tuple[Column, int]]) -> Line:
+    return row(fitted, _cells(view, p))
 
 
 def _cells(view: View, p: ProcView) -> dict[str, Line]:

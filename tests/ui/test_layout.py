@@ -1,0 +1,51 @@
+"""Whatever the size and the needs: every part lies on the screen, none over another, and the verdict always shows."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tui.ui.layout import Needs, Rect, plan
+
+NEEDS = st.builds(
+    Needs,
+    launch=st.booleans(),
+    alarm=st.booleans(),
+    gpu_rows=st.integers(1, 600),
+    gpu_rows_compact=st.integers(1, 80),
+    process_rows=st.integers(1, 600),
+    full=st.sampled_from([None, "log", "gpus", "evidence", "processes"]),
+)
+
+
+def overlap(a: Rect, b: Rect) -> bool:
+    beside = a.x + a.width <= b.x or b.x + b.width <= a.x
+    return not beside and not (a.y + a.height <= b.y or b.y + b.height <= a.y)
+
+
+@given(st.integers(20, 300), st.integers(8, 90), NEEDS)
+def test_parts_lie_on_the_screen_and_beside_each_other(width: int, height: int, needs: Needs) -> None:
+    rects = plan(width, height, needs)
+    for name, rect in rects.items():
+        assert rect.width > 0 and rect.height > 0, name
+        assert rect.x >= 0 and rect.x + rect.width <= width, name
+        assert rect.y >= 0 and rect.y + rect.height <= height, name
+    assert not [pair for pair in combinations(rects, 2) if overlap(rects[pair[0]], rects[pair[1]])]
+    assert {"header", "verdict", "footer"} <= set(rects)
+
+
+@pytest.mark.parametrize(("width", "height"), [(200, 50), (120, 40), (80, 24), (48, 40)])
+def test_eight_gpus_and_the_log_are_seen_at_the_usual_sizes(width: int, height: int) -> None:
+    rects = plan(width, height, Needs(True, True, 10, 9, 12))
+    assert rects["gpus"].height >= 9
+    assert rects["log"].height >= 3
+
+
+def test_the_wide_screen_shows_everything_at_once() -> None:
+    rects = plan(200, 50, Needs(True, True, 10, 9, 12))
+    assert set(rects) == {
+        *("header", "verdict", "timers", "phases", "gpus", "processes", "evidence", "log", "footer"),
+    }

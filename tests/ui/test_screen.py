@@ -1,0 +1,123 @@
+"""What stands on the main screen, for every state and size."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.ui import fakes
+from tests.ui.driving import SIZES, StillApp, rows, still_app, text, told
+from tui.ui.words import VERDICT_GLYPHS
+
+WORDS = [verdict.upper() for verdict in VERDICT_GLYPHS]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("state", fakes.STATES)
+async def test_every_state_is_drawn_at_every_size(state: str, size: tuple[int, int]) -> None:
+    app = still_app(state)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        assert "cannot be drawn" not in text(app)
+        assert len(rows(app)) == size[1]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("state", ["hung", "slow", "ready", "progressing", "multi", "lost"])
+async def test_the_verdict_word_stands_once_and_no_other_stands_anywhere(state: str, size: tuple[int, int]) -> None:
+    app = still_app(state)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        verdict = fakes.snapshot(state).launches[0].verdict.id
+        screen = text(app)
+        assert {word: screen.count(word) for word in WORDS if word in screen} == {verdict.upper(): 1}
+        assert f"{VERDICT_GLYPHS[verdict]} {verdict.upper()}" in screen
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_hang_shows_phase_silence_reason_odd_rank_and_the_key(size: tuple[int, int]) -> None:
+    """What somebody must find within five seconds."""
+    app = still_app("hung")
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        screen = text(app)
+        for words in ("post load", "log silent", "4m 04s", "nothing moved", "3m 58s", "all 8 GPUs at 0 %", "rank 5"):
+            assert words in screen, words
+        assert " d  take the stacks" in screen
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ("empty", "no launch found yet: waiting for SGLang, vLLM or torchrun processes; --pid or --log point at one"),
+        ("connecting", "connecting to gpu-a17, gpu-a18"),
+        ("nohost", "no host yet"),
+        ("nogpu", "GPUs cannot be read: no NVIDIA driver here"),
+    ],
+)
+async def test_a_screen_without_a_launch_says_one_helpful_sentence(state: str, words: str) -> None:
+    app = still_app(state)
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.pause()
+        assert words in text(app)
+        assert not any(word in text(app) for word in WORDS)
+
+
+async def test_a_lost_host_is_visibly_old_and_its_timers_stand() -> None:
+    app = still_app("lost")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "gpu-a17 lost for 35s: the connection broke" in text(app)
+        assert "2m 50s held" in text(app)
+        StillApp.now += 60
+        app._tick()
+        await pilot.pause()
+        assert "2m 50s held" in text(app)
+
+
+async def test_timers_run_on_between_snapshots_but_not_beyond_the_next_one() -> None:
+    app = still_app("hung")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "4m 04s" in text(app)
+        StillApp.now += 1.2
+        app._tick()
+        await pilot.pause()
+        assert "4m 05s" in text(app)
+        StillApp.now += 600
+        app._tick()
+        await pilot.pause()
+        assert "4m 06s" in text(app)
+
+
+async def test_simulated_readings_are_marked_where_they_stand() -> None:
+    for state, marked in (("hung", True), ("progressing", False)):
+        app = still_app(state)
+        async with app.run_test(size=(80, 24)) as pilot:
+            await pilot.pause()
+            line = next(row for row in rows(app) if "g GPUs" in row)
+            assert ("SIMULATED" in line) is marked
+
+
+async def test_a_pane_that_cannot_be_drawn_says_so_and_leaves_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = still_app("hung")
+    async with app.run_test(size=(200, 50)) as pilot:
+        monkeypatch.setattr(app.main.log_pane, "paint", lambda *args: 1 / 0)
+        told(app).post(fakes.snapshot("hung", 500.0))
+        await pilot.pause(0.5)
+        assert "cannot be drawn: ZeroDivisionError" in text(app)
+        assert "5m 44s" in text(app)
+
+
+async def test_redraws_of_one_line_are_shown_as_one() -> None:
+    app = still_app("hung")
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.pause()
+        assert text(app).count("Loading safetensors") == 1
+
+
+async def test_gaps_in_the_log_stand_in_the_margin() -> None:
+    app = still_app("ready")
+    async with app.run_test(size=(200, 50)) as pilot:
+        await pilot.pause()
+        fired = next(row for row in rows(app) if "fired up and" in row)
+        assert fired.strip().startswith("+2m24s")
