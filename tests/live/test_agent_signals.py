@@ -130,15 +130,13 @@ def test_a_program_that_arrives_garbled_is_refused(client: AgentClient) -> None:
 def test_a_dumper_that_hangs_is_killed(client: AgentClient, launch: Launch, tmp_path: Path) -> None:
     """A py-spy that never ends costs its own answer after 10 s, and no process stays."""
     stuck = tmp_path / "py-spy"
-    stuck.write_text("#!/bin/sh\necho $$ > %s\nexec sleep 60\n" % (tmp_path / "pid"))
+    stuck.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     stuck.chmod(0o755)
     answers = client.ask(do="stacks", procs=launch.identities[:1], program=str(stuck), timeout_s=15)
     assert "within 10 s" in answers[0]["error"]
+    pid = int((tmp_path / "pid").read_text())
     time.sleep(0.2)
-    assert (
-        not Path(f"/proc/{(tmp_path / 'pid').read_text().strip()}").exists()
-        or state(int((tmp_path / "pid").read_text())) == "Z"
-    )
+    assert not Path(f"/proc/{pid}").exists() or state(pid) == "Z"
 
 
 def test_signals_reach_the_process_that_was_meant_or_none(client: AgentClient) -> None:
@@ -205,7 +203,19 @@ def test_an_abort_that_has_begun_is_carried_through_without_the_agent(tmp_path: 
         launch.end()
 
 
-STUBBORN = "import signal, sys, time\nsignal.signal(signal.SIGABRT, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(60)"
+STUBBORN = """
+import signal, time
+signal.signal(signal.SIGABRT, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+CORE_WANTED = """
+import resource, time
+resource.setrlimit(resource.RLIMIT_CORE, (-1, -1))
+print("ready", flush=True)
+time.sleep(60)
+"""
 
 
 def test_what_does_not_die_is_left_running(client: AgentClient) -> None:
@@ -225,8 +235,7 @@ def test_what_does_not_die_is_left_running(client: AgentClient) -> None:
 
 def test_no_core_file_is_written(client: AgentClient, tmp_path: Path) -> None:
     """Though the process may dump core without bounds, none appears: it could be as large as the rank."""
-    source = "import resource, time\nresource.setrlimit(resource.RLIMIT_CORE, (-1, -1))\nprint('ready', flush=True)\ntime.sleep(60)"
-    process = subprocess.Popen([sys.executable, "-c", source], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-c", CORE_WANTED], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert process.stdout
     process.stdout.readline()
     answers = client.ask(do="abort", procs=[identity_of(process.pid)], hold=[], timeout_s=10)

@@ -39,9 +39,9 @@ class Filter:
     def spans(self, text: bytes) -> "list[tuple[int, int]]":
         """Start and end of each line that matches. A line that was redrawn counts as what it last said."""
         found: "list[tuple[int, int]]" = []
-        at = 0
+        redraws_apart, at = text.replace(b"\r", b"\n"), 0
         while self._quick:
-            hit = self._quick.search(text, at)
+            hit = self._quick.search(redraws_apart, at)
             if hit is None:
                 break
             start = text.rfind(b"\n", 0, hit.start()) + 1
