@@ -57,7 +57,7 @@ class Watcher:
 
 @asynccontextmanager
 async def watched(watcher: Watcher, **channels: Channel) -> AsyncIterator[dict[str, Host]]:
-    """Run hosts; afterwards they are cancelled and waited for, and what broke is raised."""
+    """Run hosts; afterwards they are cancelled and must end soon, and what broke is raised."""
     hosts = {name: Host(name, channel, watcher) for name, channel in channels.items()}
     tasks = [asyncio.ensure_future(host.run()) for host in hosts.values()]
     try:
@@ -65,7 +65,8 @@ async def watched(watcher: Watcher, **channels: Channel) -> AsyncIterator[dict[s
     finally:
         for task in tasks:
             task.cancel()
-        ends = await asyncio.gather(*tasks, return_exceptions=True)
-    for end in ends:
-        if isinstance(end, Exception):
-            raise end
+        _, going_on = await asyncio.wait(tasks, timeout=5)
+    assert not going_on, "a host outlived its cancellation"
+    for task in tasks:
+        if not task.cancelled():
+            task.result()

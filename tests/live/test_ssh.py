@@ -195,6 +195,17 @@ async def test_requests_that_wait_are_told_when_the_connection_ends(farm: SshdFa
         assert all(isinstance(answer, (dict, HostError)) for answer in answers)
 
 
+async def test_a_host_given_up_at_the_moment_its_connection_ends_is_given_up(farm: SshdFarm):
+    """:func:`tests.watching.watched` fails where a host outlives its cancellation."""
+    host = farm.add("n1")
+    for pause in range(8):
+        watcher = Watcher()
+        async with watched(watcher, **channels(farm, "n1")):
+            await watcher.until(lambda told=watcher: told.of("n1"))
+            host.kill_sessions()
+            await asyncio.sleep(pause * 0.002)
+
+
 async def test_a_host_given_up_while_it_connects_leaves_nothing(farm: SshdFarm):
     farm.add("jump")
     farm.add("n1", jump="jump")

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tui.collect.channel import Tail
 from tui.collect.hosts import Destination, parse
@@ -200,8 +200,7 @@ class _SshPipe:
             raise lost(error, self._name) from error
 
     async def exit_status(self) -> int | None:
-        with suppress(Exception):
-            await asyncio.wait_for(self._process.wait_closed(), 1.0)
+        await _at_most(1.0, self._process.wait_closed())
         return self._process.returncode
 
     def stderr_tail(self) -> bytes:
@@ -212,11 +211,21 @@ class _SshPipe:
         connection = self._line.connection
         self._process.close()
         self._shared.hang_up(self._line)
-        with suppress(Exception):
-            await asyncio.wait_for(connection.wait_closed(), CLOSE_S)
+        await _at_most(CLOSE_S, connection.wait_closed())
         connection.abort()
 
     async def _drain_stderr(self) -> None:
         with suppress(Exception):
             while data := await self._process.stderr.read(4096):
                 self._tail.feed(data)
+
+
+async def _at_most(seconds: float, work: Coroutine[Any, Any, None]) -> None:
+    """Wait for ``work`` however it ends, but not longer. Unlike :func:`asyncio.wait_for` before Python 3.12 this never
+    swallows a cancellation, so a host cannot outlive it."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
