@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import itertools
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from tests.agent_client import AgentClient
+from tests.agent_client import AgentClient, identity_of
 from tests.dead_mount import DeadMount
 
 
@@ -71,3 +74,35 @@ def test_helpers_that_not_even_kill_ends_are_counted(tmp_path: Path) -> None:
         started = time.monotonic()
         assert client.close() == 0
         assert time.monotonic() - started < 0.5
+
+
+IN_D_STATE = """
+import os, sys, threading, time
+
+def loads_weights():
+    os.stat(sys.argv[1])
+
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+print("ready", flush=True)
+loads_weights()
+"""
+
+
+def test_a_rank_in_an_uninterruptible_wait_still_dumps(tmp_path: Path) -> None:
+    """Its main thread cannot take a signal, so another one does: the dump with the main thread's stack comes at once,
+    though the process can die only when the file system lets go."""
+    log = tmp_path / "log"
+    with DeadMount(tmp_path / "dead", swallow=True) as dead, AgentClient(local=True) as client:
+        command = [sys.executable, "-X", "faulthandler", "-c", IN_D_STATE, str(dead.path / "weights")]
+        with log.open("wb") as file:
+            rank = subprocess.Popen(command, stdout=file, stderr=file)
+        client.hello()
+        while b"ready" not in log.read_bytes():
+            time.sleep(0.05)
+        time.sleep(0.2)
+        answer = client.ask(do="abort", procs=[identity_of(rank.pid)], hold=[])[0]
+        assert answer["result"] == "alive"
+        text = base64.b64decode(answer["data"]).decode()
+        assert "Fatal Python error: Aborted" in text
+        assert "in loads_weights" in text
+    assert rank.wait(5) == -6

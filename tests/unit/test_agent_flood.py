@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tui.agent import flood
@@ -38,6 +38,7 @@ def plain(text: bytes, patterns: list[str]) -> list[bytes]:
     return [line for line, last in said if any(pattern.search(last) for pattern in compiled)]
 
 
+@example(b"noise\r42%\n", [r"^\d+%$"])
 @given(logs, st.lists(st.sampled_from(PATTERNS), max_size=5))
 def test_finds_what_a_plain_search_finds(text: bytes, patterns: list[str]) -> None:
     """No marker is lost to the shortcut over literal texts, and no other line is kept."""

@@ -7,8 +7,8 @@ Wire protocol 1
 ===============
 
 Start. The monitor runs :data:`tui.collect.payload.BOOT` on the host and writes to its standard input: the boot's second
-stage, length-prefixed modules (see ``payload``), an end mark, then requests. Exit code 97: no usable python3. 98: the
-bootstrap fell through (the payload did not arrive whole).
+stage, length-prefixed modules (see ``payload``), an end mark, then requests. Exit code 96: no Linux. 97: no usable
+python3. 98: the bootstrap fell through (the payload did not arrive whole).
 
 Output. Whatever rc files print comes first and is thrown away by the reader, up to and including the sync marker
 ``\\0\\0GPUTOP-HANG-1\\n``. After it comes one zlib stream; a sync flush ends each frame; a frame is one JSON object and

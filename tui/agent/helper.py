@@ -173,10 +173,11 @@ class Helper:
         self._lost(item, reason)
 
     def _reap(self) -> None:
-        self._killed = [pid for pid in self._killed if not _reaped(pid)]
+        self._killed = [pid for pid in self._killed if not reaped(pid)]
 
 
-def _reaped(pid: int) -> bool:
+def reaped(pid: int) -> bool:
+    """Whether this child has ended; one stuck in the kernel has not, however it was killed."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except OSError:

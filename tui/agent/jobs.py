@@ -3,7 +3,7 @@
 import os
 import signal
 
-from .helper import MOST_STUCK, fork
+from .helper import MOST_STUCK, fork, reaped
 
 
 class Job:
@@ -58,7 +58,7 @@ class Jobs:
 
     def start(self, body: "Body", deadline_s: float, ended: "Ended", keep: "Fds" = ()) -> None:
         """Run ``body(output descriptor)`` in a child that keeps only ``keep`` besides."""
-        self._killed = [pid for pid in self._killed if os.waitpid(pid, os.WNOHANG)[0] == 0]
+        self._reap()
         if len(self._killed) >= MOST_STUCK:
             ended(b"", None)
             return
@@ -74,7 +74,11 @@ class Jobs:
         self.running.remove(job)
         if not reaped:
             self._killed.append(job.pid)
+            self.loop.after(1.0, self._reap)
         self.loop.after(0.0, self._fill)
+
+    def _reap(self) -> None:
+        self._killed = [pid for pid in self._killed if not reaped(pid)]
 
     def _fill(self) -> None:
         while self._waiting and len(self.running) < self._most:

@@ -12,6 +12,7 @@ import time
 from . import gpus
 from .loop import Loop, clock
 
+NOT_LINUX = 96
 GRACE_S = 0.15
 """How long a tick's frame waits for this tick's GPU readings and logs; what comes later goes into the next one."""
 
@@ -187,6 +188,9 @@ class Agent:
 
 def main(options: bytes) -> None:
     """Run until the monitor is gone; called by the boot."""
+    if not sys.platform.startswith("linux"):
+        sys.stderr.write("only Linux hosts can be watched; this one runs %s\n" % os.uname().sysname)
+        os._exit(NOT_LINUX)
     loop = Loop()
 
     def stop(*_: object) -> None:

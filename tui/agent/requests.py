@@ -4,6 +4,8 @@ import json
 import os
 import time
 
+from .helper import reaped
+
 LOOK_DEADLINE_S = 10.0
 LOOKS_AT_ONCE = 4
 
@@ -180,11 +182,14 @@ class _Aborting:
     def _finish(self) -> None:
         self._loop.forget(self._fd)
         os.close(self._fd)
-        self._loop.after(1.0, lambda: os.waitpid(self._pid, os.WNOHANG) and None)
+        self._loop.after(1.0, self._reap)
         for number, target in enumerate(self._left.values(), 1):
             result = "alive" if target.alive() else "died"
             last = number == len(self._left)
             self._requests.answer(self._request, last, pid=target.pid, result=result, wall=time.time())
+
+    def _reap(self) -> None:
+        reaped(self._pid)
 
 
 def _look(request: "dict[str, Any]", output: int) -> None:

@@ -25,6 +25,9 @@ NO_PYTHON = 97
 FELL_THROUGH = 98
 """Exit code: the payload did not arrive whole."""
 
+NOT_LINUX = 96
+"""Exit code: the host does not run Linux."""
+
 _AGENT = Path(__file__).resolve().parent.parent / "agent"
 _PACKAGE = "gputop_hang_agent"
 _STAGE = zlib.compress((_AGENT / "stage.py").read_bytes(), 9)
