@@ -45,8 +45,10 @@ IDLE, SPIN, WORK = (
 class SimulatedLaunch:
     """``n`` ranks on one host. CPU counters have the kernel's 10 ms resolution."""
 
-    def __init__(self, n: int = 8, host: str = "node1", log: str | None = "/var/log/run.log") -> None:
-        self.n, self.host, self.log = n, host, log
+    def __init__(
+        self, n: int = 8, host: str = "node1", log: str | None = "/var/log/run.log", ports: tuple[int, ...] = ()
+    ) -> None:
+        self.n, self.host, self.log, self.ports = n, host, log, ports
         self.t = 0.0
         self.doing: dict[int, Doing] = dict.fromkeys(range(n), ASLEEP)
         self.gpus: dict[int, GpuDoing] = dict.fromkeys(range(n), IDLE)
@@ -64,7 +66,7 @@ class SimulatedLaunch:
     def launch(self) -> Launch:
         members = tuple(Member(self.host, 4000 + rank, 77, rank, "rank", f"rank {rank}") for rank in range(self.n))
         logs = (LogRef(self.host, self.log, "stdout"),) if self.log else ()
-        return Launch("demo", "demo", (self.host,), members=members, logs=logs, world_size=self.n)
+        return Launch("demo", "demo", (self.host,), members=members, logs=logs, ports=self.ports, world_size=self.n)
 
     def tick(self, dt: float = 1.0) -> Sample:
         """The next sample, ``dt`` seconds later."""

@@ -59,11 +59,12 @@ class _Tier:
 class Track:
     """Rows of ``fields`` at rising times (seconds on the monitor's timeline, paced by the host's own clock)."""
 
-    __slots__ = ("_index", "_tiers")
+    __slots__ = ("_covered", "_index", "_tiers")
 
     def __init__(self, fields: tuple[str, ...]) -> None:
         self._index = {name: i for i, name in enumerate(fields)}
         self._tiers = tuple(_Tier(len(fields), every, kept) for every, kept in _TIERS)
+        self._covered: tuple[tuple[float, ...], float] = ((), 0.0)
 
     def add(self, t: float, row: Sequence[float | None]) -> None:
         for tier in self._tiers:
@@ -107,6 +108,12 @@ class Track:
         """The share of ``[since, until]`` that lies within ``gap_s`` of a row at its end."""
         if until <= since:
             return 0.0
+        asked = (since, until, gap_s, self.last_t or 0.0)
+        if self._covered[0] != asked:  # every field of a row is asked for the same window
+            self._covered = (asked, self._coverage(since, until, gap_s))
+        return self._covered[1]
+
+    def _coverage(self, since: float, until: float, gap_s: float) -> float:
         tier = self._tier(since)
         times, gap = tier.times, max(gap_s, 1.5 * tier.every)
         hi = bisect_right(times, until)

@@ -227,6 +227,14 @@ def test_gpus_that_work_are_never_suspect_without_any_log() -> None:
     assert (watch.now.id, watch.now.cause, watch.now.phase) == ("hung", "collective_spin", "unknown")
 
 
+def test_without_any_log_a_sleeping_launch_is_never_called_hung() -> None:
+    """An idle server or a notebook looks the same; ranks of a job are suspect, one process or a listener is unknown."""
+    for n, ports, said in ((8, (), "suspect"), (1, (), "unknown"), (8, (30000,), "unknown")):
+        watch = Watch(SimulatedLaunch(n, log=None, ports=ports))
+        watch.run(600, 2.0)
+        assert watch.now.id == said and not {v for _, v in watch.seen} & {"hung", "crashed"}
+
+
 def test_a_busy_gpu_of_somebody_else_is_not_ours() -> None:
     """Before a context of ours exists, load on the host's GPUs says nothing about the launch."""
     watch = Watch(SimulatedLaunch(2, log=None))

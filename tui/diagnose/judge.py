@@ -17,7 +17,7 @@ from tui.diagnose.judgement import Culprit, Judgement, silence
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import PLAIN_WORK, title
 from tui.diagnose.views import ProcView
-from tui.model import CauseId, Explanation, Strength
+from tui.model import CauseId, Explanation
 
 SUSPECT_S = 32.0
 HUNG_S = 78.0
@@ -104,7 +104,7 @@ def _served(scene: Scene, clock: Clock) -> Judgement:
     clock.note(scene, moves=not stuck)
     if stuck and explanation is not None and clock.quiet_s >= SUSPECT_S * 2:
         hung = clock.quiet_s >= HUNG_S * 2
-        reasons = ["ready, but the GPUs have been spinning since", *_stall_reasons(scene, clock)]
+        reasons = ["ready, but the GPUs have been spinning since", *_stall_reasons(scene)]
         return Judgement(
             "hung" if hung else "suspect",
             "firm" if hung else "weak",
@@ -197,40 +197,50 @@ def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
     """Nobody was seen at work. The explanation that stands says how long that must last before it counts."""
     rivals = [(h, h.explain(scene)) for h in HUNG_HYPOTHESES if h.concerns(scene.phase)]
     standing = [(h, e) for h, e in rivals if e.alive]
-    quiet = clock.quiet_s
-    table = tuple([e for _, e in standing] + healthy + [e for _, e in rivals if not e.alive])
-    reasons = _stall_reasons(scene, clock)
     hypothesis, explanation = standing[0] if standing else (None, None)
-    suspect_s, hung_s = _times(scene, clock, hypothesis)
-    decisive = hypothesis is not None and hypothesis.decisive
-    open_rival = None if decisive else next((e for e in healthy if _open(e) and quiet < _OPEN_FOR * hung_s), None)
-    if quiet < suspect_s:
-        waits = "waiting" if scene.workers else "slow"
-        cause = hypothesis.cause if hypothesis is not None and hypothesis.cause == "rank_missing" else None
-        said = [f"nothing has moved for {quiet:.0f} s: too early to say", *reasons]
-        return Judgement(waits, "weak", cause, said, table, quiet_s=quiet, still=True)
-    if hypothesis is None or explanation is None or quiet < hung_s or open_rival is not None:
-        if open_rival is not None:
-            reasons.append(f"not refuted: {open_rival.title} ({_open_point(open_rival)})")
-        cause = hypothesis.cause if hypothesis is not None else None
-        probe = hypothesis.probe if hypothesis is not None else "stacks"
-        return Judgement(
-            "suspect", "weak", cause, reasons, table, probe=probe, culprits=_culprits(scene), quiet_s=quiet, still=True
-        )
-    unseen = any(_open(e) for e in healthy)
-    strength: Strength = "proven" if hypothesis.decisive else "weak" if unseen else "firm"
-    reasons.insert(0, f"{title(hypothesis.cause)}: {_fitting(explanation)}") if hypothesis.decisive else None
-    return Judgement(
-        "hung",
-        strength,
-        hypothesis.cause,
-        reasons,
-        table,
-        probe=hypothesis.probe,
-        culprits=_culprits(scene),
-        quiet_s=quiet,
+    judgement = Judgement(
+        "waiting",
+        reasons=_stall_reasons(scene),
+        explanations=tuple([e for _, e in standing] + healthy + [e for _, e in rivals if not e.alive]),
+        quiet_s=clock.quiet_s,
         still=True,
     )
+    suspect_s, hung_s = _times(scene, clock, hypothesis)
+    decisive = hypothesis is not None and hypothesis.decisive
+    doubts = [] if decisive else _doubts(scene, clock, healthy, hung_s)
+    if hypothesis is None and doubts:
+        suspect_s *= _OPEN_FOR  # nothing speaks for a hang, and something that may be healthy could not be seen
+    if clock.quiet_s < suspect_s:
+        judgement.cause = "rank_missing" if hypothesis is not None and hypothesis.cause == "rank_missing" else None
+        judgement.reasons.insert(0, f"nothing has moved for {clock.quiet_s:.0f} s: too early to say")
+        return judgement
+    judgement.culprits = _culprits(scene)
+    judgement.cause = hypothesis.cause if hypothesis is not None else None
+    judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
+    judgement.reasons += doubts
+    if hypothesis is None or explanation is None or clock.quiet_s < hung_s or doubts:
+        judgement.id = "unknown" if _may_be_idle(scene) else "suspect"
+        return judgement
+    judgement.id = "hung"
+    judgement.strength = "proven" if decisive else "weak" if any(_open(e) for e in healthy) else "firm"
+    if decisive:
+        judgement.reasons.insert(0, f"{title(hypothesis.cause)}: {_fitting(explanation)}")
+    return judgement
+
+
+def _doubts(scene: Scene, clock: Clock, healthy: list[Explanation], hung_s: float) -> list[str]:
+    """What keeps a stall from being certain, in words."""
+    doubts = [
+        f"not refuted: {e.title} ({_open_point(e)})" for e in healthy if _open(e) and clock.quiet_s < _OPEN_FOR * hung_s
+    ]
+    if scene.mute and not scene.gpu_kinds.get("spins"):
+        doubts.append("no log says what it should be doing: an idle process looks the same")
+    return doubts[:2]
+
+
+def _may_be_idle(scene: Scene) -> bool:
+    """Without a log, a sleeping process that listens, or is alone, is as likely a server or a notebook at rest."""
+    return scene.mute and not scene.gpu_kinds.get("spins") and (bool(scene.launch.ports) or len(scene.workers) == 1)
 
 
 _OPEN_FOR = 4.0
@@ -261,7 +271,7 @@ def _times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[f
         patience *= 2.0
     pace = scene.run.interval_s() or 0.0
     silent = scene.silent_s or 0.0
-    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 4.0 * HUNG_S * patience:
+    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 3.0 * HUNG_S * patience:
         patience = 1.0  # whatever healthy wait looks the same for a while has had its time before anybody looked
     return max(SUSPECT_S * patience, 1.5 * pace), max(HUNG_S * patience, 3.0 * pace)
 
@@ -270,7 +280,7 @@ def _unwatched_peers(scene: Scene) -> bool:
     return scene.launch.world_size is not None and scene.launch.world_size > (scene.expected or 0)
 
 
-def _stall_reasons(scene: Scene, clock: Clock) -> list[str]:
+def _stall_reasons(scene: Scene) -> list[str]:
     reasons = [silence(scene), seen.cpu(scene), seen.gpus(scene)]
     reasons.append(f"{seen.builders(scene)}, {seen.children(scene)}, {seen.byte_flow(scene)}")
     return [reason for reason in reasons if reason]

@@ -85,6 +85,11 @@ class Scene:
         return next((run.framework for run in self.runs if run.framework), self.launch.framework)
 
     @cached_property
+    def mute(self) -> bool:
+        """Whether no log of it has a line."""
+        return not any(log.tail for log in self.logs)
+
+    @cached_property
     def came_late(self) -> bool:
         """Whether its logs lay there, still, when the monitor came, and have said nothing since."""
         return bool(self.logs) and not any(log.reader.heard for log in self.logs) and (self.silent_s or 0.0) >= LOOK_S
@@ -257,11 +262,19 @@ class Scene:
         return [view for host in self.hosts for view in self._gpus_of(host)]
 
     def _gpus_of(self, host: HostHistory) -> Iterable[GpuView]:
+        if not host.last_gpus and host.latest is not None and host.latest.gpus is None and self._has_driver(host):
+            return [GpuView(host.name, 0, "unknown", None, None, None, None, None, False)]
         pids = {member.pid for member in self.launch.members if member.host == host.name}
         holders = [gpu for gpu in host.last_gpus if any(p.pid in pids for p in gpu.processes or ())]
         held = [gpu for gpu in host.last_gpus if gpu.mem_used_mib is None or gpu.mem_used_mib >= CONTEXT_MIB]
         ours = holders or held
         return [self._gpu(host, gpu, host.gpus[gpu_key(gpu)]) for gpu in ours]
+
+    @staticmethod
+    def _has_driver(host: HostHistory) -> bool:
+        """Whether a missing reading hides a GPU: where there is no driver, the agent says so, and none is in use."""
+        error = (host.latest.gpu_error if host.latest is not None else None) or ""
+        return bool(error) and not error.startswith("no NVIDIA driver")
 
     def _gpu(self, host: HostHistory, gpu: Gpu, track: Track) -> GpuView:
         since, gap = self.now - self.look_s, host.gap_s

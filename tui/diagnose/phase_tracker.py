@@ -130,7 +130,7 @@ class Run:
         ahead: set[int] = set()
         for roll in reversed(self._rolls):
             missing = known - roll.ranks - ahead
-            if missing and len(roll.ranks) >= 1:
+            if missing and 2 * len(roll.ranks) >= len(known):
                 return roll, missing
             ahead |= roll.ranks
         return None

@@ -327,7 +327,7 @@ def is_healthy(cause: str) -> bool:
 
 BUSY_CORE_S: Mapping[str, float] = {"weight_load": 300.0, "draft_load": 300.0, "kv_alloc": 300.0, "post_load": 900.0}
 """How long a silent log and one busy core a rank, without bytes and without GPU work, pass for work in phases that are
-made of bytes. Repacking takes up to 6.5 minutes (SGLang issue 9162). In other phases there is no such limit: compiles of
+made of bytes. Repacking takes up to 6.5 minutes (SGLang issue 9162). Other phases have no such limit: compiles of
 37 minutes are on record."""
 
 BEFORE_GPU = frozenset({"wait_resources", "import", "spawn", "unknown"})

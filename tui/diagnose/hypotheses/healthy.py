@@ -101,8 +101,13 @@ def _download(scene: Scene) -> list[Prediction]:
 
 
 def _importing(scene: Scene) -> list[Prediction]:
-    with_context = {gpu.host for gpu in scene.gpus if gpu.mem is not None and gpu.mem >= CONTEXT_MIB}
-    late = [view for view in scene.living if view.member.host not in with_context or scene.told_phase in BEFORE_GPU]
+    with_context = {gpu.host for gpu in scene.gpus if gpu.mem is None or gpu.mem >= CONTEXT_MIB}
+    read = {host.name for host in scene.hosts if host.last_gpus}
+    late = [
+        view
+        for view in scene.living
+        if scene.told_phase in BEFORE_GPU or (view.member.host in read and view.member.host not in with_context)
+    ]
     busy = [view for view in late if (view.cpu or 0.0) >= 15.0 or view.moves_bytes or view.in_storage]
     said = f"{seen.who(busy or late)}: {seen.cpu(scene)}; {seen.byte_flow(scene)}"
     return [expect("rank_cpu", "processes without a CUDA context compute or read", said, _known(scene, bool(busy)))]

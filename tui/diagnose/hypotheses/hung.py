@@ -326,7 +326,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         "download_stall",
         _download_stall,
         frozenset({"weight_download", "weight_load", "draft_load"}),
-        patience=2.5,
+        patience=2.2,
         particular=True,
     ),
     Hypothesis(
@@ -339,7 +339,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         "graph_capture_deadlock",
         _spin,
         frozenset({"graph_capture"}),
-        patience=1.8,
+        patience=1.5,
     ),
     Hypothesis(
         "collective_spin",
