@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tui.collect import decode
 from tui.collect.decode import Hello
-from tui.collect.logbook import LogBook
+from tui.collect.logbook import MOST_LOGS, LogBook
 from tui.model import ChildGroup, Gpu, GpuProcess, Identity, LogLine, Proc, Sample
 
 HELLO = Hello(boot_id="boot", simulated=True)
@@ -203,3 +203,10 @@ def test_an_error_without_data_is_passed_on():
     log = Log()
     got = log.update(b"", 0, 0, 100.0, error="permission denied")
     assert (got.error, got.lines) == ("permission denied", ())
+
+
+def test_a_host_cannot_fill_the_memory_with_logs_of_its_own():
+    book = LogBook()
+    for n in range(0, 3000, 500):
+        book.read({"logs": [{"key": str(k), "path": "/l"} for k in range(n, n + 500)]}, 1.0)
+    assert len(book._logs) == MOST_LOGS

@@ -38,6 +38,8 @@ class Sink(Protocol):
 
 
 class Host:
+    """Keeps one host connected as long as :meth:`run` runs; all else is told to ``sink``. One loop's object."""
+
     def __init__(self, name: str, channel: Channel, sink: Sink, *, interval_s: float = 1.0) -> None:
         self.name = name
         self._channel = channel

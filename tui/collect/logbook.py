@@ -13,11 +13,16 @@ from tui.collect.decode import integer, listed, mapped, number, text
 from tui.collect.logtext import LogSplitter
 from tui.model import LogLine, LogUpdate
 
+MOST_LOGS = 1024
+"""Logs of one host that are kept apart; a host that names more of its own accord is not heard on them."""
+
 Change = Literal["", "rotated", "truncated", "deleted", "appeared"]
 _CHANGES = ("rotated", "truncated", "deleted", "appeared")
 
 
 class LogBook:
+    """All followed logs of one host, by the key they were followed under."""
+
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
 
@@ -27,12 +32,14 @@ class LogBook:
 
     def _update(self, entry: dict[str, Any], t: float) -> LogUpdate | None:
         key, path = entry.get("key"), text(entry.get("path"))
-        if not isinstance(key, str) or path is None:
+        if not isinstance(key, str) or path is None or (key not in self._logs and len(self._logs) >= MOST_LOGS):
             return None
         return self._logs.setdefault(key, _Log()).update(entry, path, t)
 
 
 class _Log:
+    """One log: the splitter's unfinished line, the offset that comes next, and what of it is older than the watch."""
+
     def __init__(self) -> None:
         self._splitter = LogSplitter()
         self._inode: int | None = None

@@ -32,6 +32,9 @@ CONNECTS_AT_ONCE = 12
 KEEPALIVE_S, KEEPALIVE_MISSES = 2.0, 2
 """A host that is gone is found out after 2 s x (2 + 1)."""
 
+CHANNEL_S = 10.0
+"""Time for a session on a connection that stands."""
+
 CLOSE_S = 0.3
 
 
@@ -46,7 +49,7 @@ class SshChannel:
         line = await self._shared.connect(self._destination)
         try:
             process = await asyncio.wait_for(
-                line.connection.create_process(BOOT, encoding=None, request_pty=False), KEEPALIVE_S * 4
+                line.connection.create_process(BOOT, encoding=None, request_pty=False), CHANNEL_S
             )
             pipe = _SshPipe(self._destination, self._shared, line, process)
             pipe.write(payload())

@@ -108,8 +108,9 @@ def _refused_user(end: Endpoint) -> str:
     if end.agent:
         offered.append("the keys of the ssh agent")
     what = f"with {_listed(offered)}" if offered else "without any key, as none was found"
-    target = f"{end.user}@{end.host}" + (f" -p {end.port}" if end.port != 22 else "")
-    do = f"`ssh-copy-id {_port_first(target)}` puts your key there"
+    # An alias leads there by itself, through its jump hosts too; ssh-copy-id does not take ssh:// everywhere.
+    target = f"-p {end.port} {end.user}@{end.host}" if end.name.startswith("ssh://") else end.name
+    do = f"`ssh-copy-id {target}` puts your key there"
     if end.locked:
         do = f"{_listed([_short(p) for p in end.locked])} needs its passphrase: run `ssh-add` first; or else {do}"
     return f"{end.name} did not let {end.user} in {what}; {do}."
@@ -133,11 +134,6 @@ def _untrusted_key(error: BaseException, end: Endpoint) -> str:
         f"The host key of {end.name} is not known yet; "
         f"run `ssh {end.name}` once, compare the fingerprint and accept it."
     )
-
-
-def _port_first(target: str) -> str:
-    host, _, port = target.partition(" ")
-    return f"{port} {host}".strip()
 
 
 def _listed(words: Sequence[str]) -> str:
