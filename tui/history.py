@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
 
 from tui.diagnose.compilers import is_compiler
 from tui.diagnose.reader import LogReader
 from tui.model import Fact, Gpu, Identity, LogLine, LogUpdate, Proc, Sample
+from tui.numbers import median
 from tui.track import UNKNOWN, Reading, Track
 
 GPU_FIELDS = ("util_pct", "mem_util_pct", "power_w", "mem_used_mib", "nvlink_mib_s", "pcie_rx_mib_s", "temp_c")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from statistics import fmean
 from typing import Any
 
 from tui.diagnose.hypotheses import seen
 from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.model import Evidence
+from tui.numbers import mean
 
 _MB = 1e6
 
@@ -56,7 +56,7 @@ def evidence(scene: Scene, judgement: Judgement) -> tuple[Evidence, ...]:
         ]
     if scene.gpus:
         utils = [gpu.util for gpu in scene.gpus if gpu.util is not None]
-        value = round(fmean(utils), 1) if utils else None
+        value = round(mean(utils), 1) if utils else None
         share = len(utils) / len(scene.gpus)
         found.append(_entry(scene, judgement, "gpus", value, share, seen.gpus(scene)))
     known = {entry.signal for entry in found}

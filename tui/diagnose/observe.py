@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cached_property
-from statistics import fmean
 
 from tui.diagnose.phase_tracker import Run, foremost
 from tui.diagnose.phases import BEFORE_GPU
@@ -22,6 +21,7 @@ from tui.diagnose.views import (
 )
 from tui.history import History, HostHistory, LogTrack, ProcTrack, gpu_key
 from tui.model import Fact, Gpu, Launch, Member
+from tui.numbers import mean
 from tui.track import COVERED, Track
 
 
@@ -279,14 +279,14 @@ class Scene:
     def _gpu(self, host: HostHistory, gpu: Gpu, track: Track) -> GpuView:
         since, gap = self.now - self.look_s, host.gap_s
 
-        def mean(name: str) -> float | None:
+        def average(name: str) -> float | None:
             return track.mean(name, since, self.now, gap).value
 
-        util, mem_util, links = mean("util_pct"), mean("mem_util_pct"), mean("nvlink_mib_s")
+        util, mem_util, links = average("util_pct"), average("mem_util_pct"), average("nvlink_mib_s")
         memory = track.values("mem_used_mib", since, self.now)
-        kind = gpu_kind(util, mem_util, links, mean("pcie_rx_mib_s"), track.recent("util_pct", since, self.now, gap))
+        kind = gpu_kind(util, mem_util, links, average("pcie_rx_mib_s"), track.recent("util_pct", since, self.now, gap))
         moved = bool(memory) and max(memory) - min(memory) >= GPU_MOVES_MIB
-        return GpuView(host.name, gpu.index, kind, util, mem_util, mean("power_w"), links, gpu.mem_used_mib, moved)
+        return GpuView(host.name, gpu.index, kind, util, mem_util, average("power_w"), links, gpu.mem_used_mib, moved)
 
     @cached_property
     def gpu_kinds(self) -> dict[str, int]:
@@ -334,6 +334,6 @@ class Scene:
         told = self.told_phase
         reads = sum(view.read or 0.0 for view in self.workers)
         filled = [gpu.mem for gpu in self.gpus if gpu.mem is not None]
-        if told in BEFORE_GPU | {"dist_init"} and reads >= 10 * MB and filled and fmean(filled) >= 2500.0:
+        if told in BEFORE_GPU | {"dist_init"} and reads >= 10 * MB and filled and mean(filled) >= 2500.0:
             return "weight_load"
         return told

@@ -6,9 +6,9 @@ import re
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
-from statistics import median
 
 from tui.model import Progress
+from tui.numbers import median
 
 _BAR = re.compile(
     r"(?P<desc>[^|]*?)\b(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|]*\|)? *"

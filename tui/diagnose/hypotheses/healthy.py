@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_S, COMPUTES_ON_CPU
 from tui.diagnose.views import CONTEXT_MIB, MB, READING_BPS, ProcView
 from tui.model import Prediction
+from tui.numbers import median
 
 
 def _known(scene: Scene, holds: bool) -> bool | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from statistics import fmean
 
 from tui.diagnose.compilers import is_compiler
 from tui.diagnose.observe import Scene
 from tui.diagnose.views import MB, ProcView
+from tui.numbers import mean
 
 
 def ranks_text(ranks: Sequence[int]) -> str:
@@ -75,12 +75,12 @@ def gpus(scene: Scene) -> str:
         group = [gpu for gpu in scene.gpus if gpu.kind == kind]
         if not group:
             continue
-        util = fmean([gpu.util for gpu in group if gpu.util is not None] or [0.0])
+        util = mean([gpu.util for gpu in group if gpu.util is not None] or [0.0])
         known = [gpu.mem_util for gpu in group if gpu.mem_util is not None]
         power = [gpu.power for gpu in group if gpu.power is not None]
         share = f"all {len(group)}" if len(group) == len(scene.gpus) > 1 else f"{len(group)} of {len(scene.gpus)}"
-        said = text.format(util=util, mem=f"{fmean(known):.0f} %" if known else "an unknown level")
-        parts.append(f"{share} GPUs {said}" + (f", {fmean(power):.0f} W each" if power else ""))
+        said = text.format(util=util, mem=f"{mean(known):.0f} %" if known else "an unknown level")
+        parts.append(f"{share} GPUs {said}" + (f", {mean(power):.0f} W each" if power else ""))
     return "; ".join(parts)
 
 
