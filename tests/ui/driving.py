@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import ClassVar
 
 from textual.app import App
 
@@ -43,7 +42,9 @@ class StillApp(GputopApp):
     """The application with a clock that moves only when a test says so."""
 
     now: float = 1000.0
-    clock: ClassVar[Callable[[], float]] = staticmethod(lambda: StillApp.now)
+
+    def clock(self) -> float:
+        return StillApp.now
 
 
 def still_app(state: str = "hung", *, theme: str = "dusk", first: Snapshot | None = None) -> StillApp:

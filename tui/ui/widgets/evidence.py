@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from tui.model import Evidence, Explanation, Prediction, Verdict
 from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, fit, fit_columns, row, spread, titles, wrap, wrap_spans
@@ -16,33 +18,43 @@ WIDE = 70
 def paint_evidence(verdict: Verdict, width: int, full: bool) -> list[Line]:
     """Standing explanations first, refuted ones struck out below; in full, every prediction and every observation."""
     rows: list[Line] = []
-    ordered = sorted(verdict.explanations, key=lambda e: (not e.alive, e.cause != verdict.cause))
-    for explanation in ordered:
-        rows += _explanation(explanation, verdict, width, full)
+    for explanation in sorted(verdict.explanations, key=lambda e: (not e.alive, e.cause != verdict.cause)):
         if full:
-            rows.append([])
+            rows += [*_explanation(explanation, verdict, width, whole=True), []]
+        elif explanation.alive:
+            rows += _explanation(explanation, verdict, width, whole=False)
+        else:
+            rows.append(_refuted(explanation, width))
     if full and verdict.evidence:
         rows += [[("seen", "strong")], *(line for e in verdict.evidence for line in _observation(e, width))]
     if not rows:
-        return wrap_spans([], "No rival explanations are weighed at the moment: the launch moves.", "dim", width)
+        return wrap_spans([], "No rival explanations are weighed at the moment.", "dim", width)
     return rows
 
 
-def _explanation(explanation: Explanation, verdict: Verdict, width: int, full: bool) -> list[Line]:
-    chosen = explanation.cause == verdict.cause
-    kind = "healthy" if explanation.healthy else "a fault"
+def _explanation(explanation: Explanation, verdict: Verdict, width: int, *, whole: bool) -> list[Line]:
+    """The title with its fate, and below it every prediction, in ``whole`` sentences or one row each."""
     title = explanation.title or spaced(explanation.cause)
-    if not explanation.alive:
-        shown = [p for p in explanation.predictions if full or p.outcome == "refutes"]
-        head = spread([("✗ ", "dim"), (fit(title, width - 11), "struck")], [("refuted", "dim")], width)
-    else:
-        shown = [p for p in explanation.predictions if full or p.outcome != "unknown"]
-        role = "strong" if chosen else "text"
+    if explanation.alive:
+        chosen = explanation.cause == verdict.cause
         mark = ("▸ ", verdict_role(verdict.id)) if chosen else ("? ", "dim")
-        head = spread([mark, (fit(title, width - 11), role)], [(kind, "dim")], width)
-    if not full:
-        shown = shown[:2] if explanation.alive else shown[:1]
-    return [head, *(line for p in shown for line in _prediction(p, width))]
+        head: Line = [mark, (fit(title, width - 11), "strong" if chosen else "text")]
+        fate = "healthy" if explanation.healthy else "a fault"
+    else:
+        head, fate = [("✗ ", "dim"), (fit(title, width - 11), "struck")], "refuted"
+    return [
+        spread(head, [(fate, "dim")], width),
+        *(line for prediction in explanation.predictions for line in _prediction(prediction, width, whole)),
+    ]
+
+
+def _refuted(explanation: Explanation, width: int) -> Line:
+    """A refuted rival in one row, with what was seen that refutes it."""
+    why = next((p.seen for p in explanation.predictions if p.outcome == "refutes"), "refuted")
+    room = (width - 4) * 3 // 5
+    title = fit(explanation.title or spaced(explanation.cause), room)
+    line: Line = [("✗ ", "dim"), (title, "struck"), (" " * (room - cell_len(title)), "text"), ("  ", "text")]
+    return [*line, (fit(why, width - room - 4), "dim")]
 
 
 COLUMNS = (
@@ -53,7 +65,7 @@ COLUMNS = (
 )
 
 
-def _prediction(prediction: Prediction, width: int) -> list[Line]:
+def _prediction(prediction: Prediction, width: int, whole: bool) -> list[Line]:
     """A table row whose cells wrap; where it is narrow a sentence."""
     words, role = OUTCOMES.get(prediction.outcome, (prediction.outcome, "dim"))
     seen = "text" if prediction.outcome == "refutes" else "dim"
@@ -62,10 +74,11 @@ def _prediction(prediction: Prediction, width: int) -> list[Line]:
         return wrap_spans([("    ", "text")], f"{text} ({words})", seen, width)
     fitted = fit_columns(COLUMNS, width - 4)
     wide = {column.key: w for column, w in fitted}
+    lay = wrap if whole else _one_row
     cells = {
-        "signal": (wrap(spaced(prediction.signal), wide["signal"]), "dim"),
-        "expects": (wrap(prediction.expects, wide["expects"]), "dim"),
-        "seen": (wrap(prediction.seen, wide["seen"]), seen),
+        "signal": (lay(spaced(prediction.signal), wide["signal"]), "dim"),
+        "expects": (lay(prediction.expects, wide["expects"]), "dim"),
+        "seen": (lay(prediction.seen, wide["seen"]), seen),
         "outcome": ([words], role),
     }
     depth = max(len(lines) for lines, _ in cells.values())
@@ -73,6 +86,10 @@ def _prediction(prediction: Prediction, width: int) -> list[Line]:
         [("    ", "text"), *row(fitted, {k: [(lines[i], r)] for k, (lines, r) in cells.items() if i < len(lines)})]
         for i in range(depth)
     ]
+
+
+def _one_row(text: str, width: int) -> list[str]:
+    return [fit(text, width)]
 
 
 def _observation(evidence: Evidence, width: int) -> list[Line]:

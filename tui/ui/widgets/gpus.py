@@ -54,18 +54,25 @@ def rows_needed(view: View, width: int) -> tuple[int, int]:
     return full + 1, len(view.hosts) + troubled + without + 1
 
 
-def paint_gpus(view: View, width: int, room: int) -> tuple[list[Line], Sequence[Line]]:
-    """The column titles and the rows, a row per GPU where ``room`` rows hold them all, else a row per host."""
-    if view.many_hosts and rows_needed(view, width)[0] - 1 > room:
+FULL_GPUS = 128
+"""Up to so many GPUs the open pane shows each in a row of its own, to be scrolled."""
+
+
+def paint_gpus(view: View, width: int, room: int, full: bool = False) -> tuple[list[Line], Sequence[Line]]:
+    """The column titles and the rows, a row per GPU where ``room`` rows hold them all, else a row per host.
+
+    The titles give way where the rows would just fit without them.
+    """
+    gpus = sum(len(_gpus(h)) for h in view.hosts)
+    needed = rows_needed(view, width)
+    if view.many_hosts and needed[0] - 1 > room and not (full and gpus <= FULL_GPUS):
         fitted = fit_columns(HOST_COLUMNS, width)
-        head = [titles(fitted)]
-        body = [line for host in view.hosts for line in _host_summary(view, host, fitted, width)]
-    else:
-        fitted = fit_columns(COLUMNS, width)
-        gpus = sum(len(_gpus(h)) for h in view.hosts)
-        head = [titles(fitted)] if gpus and gpus < room - len(view.hosts) * view.many_hosts else []
-        body = LazyRows([make for host in view.hosts for make in _host_rows(view, host, fitted, width, units=not head)])
-    return (head if len(head) + len(body) <= room else []), body
+        head = [titles(fitted)] if needed[1] != room + 1 else []
+        return head, [line for host in view.hosts for line in _host_summary(view, host, fitted, width)]
+    fitted = fit_columns(COLUMNS, width)
+    head = [titles(fitted)] if gpus and needed[0] != room + 1 else []
+    makers = [make for host in view.hosts for make in _host_rows(view, host, fitted, width, units=not head)]
+    return head, LazyRows(makers)
 
 
 def _gpus(host: HostView) -> Sequence[Gpu]:
@@ -237,7 +244,7 @@ class GpuPane(Pane):
             if hosts[0].state != "live":
                 title += [("  ", "text"), state_line(hosts[0])[0]]
             note = [(" SIMULATED ", "badge-sim")] if hosts[0].simulated else []
-        head, body = paint_gpus(view, width, height - 1)
+        head, body = paint_gpus(view, width, height - 1, self.full)
         if not head and view.many_hosts and view.hosts[0].simulated:
             note = [(" SIMULATED ", "badge-sim")]
         return Painting(body, title=title, note=note, head=head)

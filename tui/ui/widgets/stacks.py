@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 from tui.model import Dump, ProcessStacks, StackGroup, ThreadStack
 from tui.ui import format as fmt
-from tui.ui.lines import Line, wrap_spans
+from tui.ui.lines import Line, fit, fit_left, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane
 
@@ -27,7 +29,7 @@ def paint_merged(dump: Dump, width: int) -> list[Line]:
             rows += [*wrap_spans([], merged.why, "strong", width), []]
         shared = len(merged.common)
         for group in merged.groups:
-            rows += [*_group(group, shared, width), []]
+            rows += [*_group(dump, group, shared, width), []]
         if merged.common:
             rows.append([("all of them came by", "dim")])
             rows += [line for frame in reversed(merged.common) for line in _frame(frame, "dim", width)]
@@ -42,10 +44,11 @@ def paint_merged(dump: Dump, width: int) -> list[Line]:
     return rows
 
 
-def _group(group: StackGroup, shared: int, width: int) -> list[Line]:
+def _group(dump: Dump, group: StackGroup, shared: int, width: int) -> list[Line]:
     """A group's name, then its own frames, the newest first."""
     n = max(len(group.ranks), len(group.members))
-    name = fmt.rank_words(group.ranks) if group.ranks else ", ".join(group.members)
+    roles = {f"{p.host}:{p.pid}": f"{p.role} {p.pid}" for p in dump.processes if p.rank is None}
+    name = fmt.rank_words(group.ranks) if group.ranks else ", ".join(roles.get(m, m) for m in group.members)
     tail = "stands apart" if group.odd else f"{n} together" if n > 1 else ""
     head: Line = [("▌ " if group.odd else "  ", "odd"), (name, "odd" if group.odd else "strong"), (f"  {tail}", "dim")]
     own = group.frames[shared:] or group.frames[-1:]
@@ -57,18 +60,12 @@ def _group(group: StackGroup, shared: int, width: int) -> list[Line]:
 
 
 def _frame(frame: str, role: str, width: int, edge: str = "    ") -> list[Line]:
-    """``function (file:line)`` with the place quieter than the name."""
-    function, bracket, place = frame.partition(" (")
+    """``function (file:line)`` in one row, the place quieter than the name and shortened from its left."""
+    function, _, place = frame.partition(" (")
+    function = fit(function, max(8, width - len(edge) - 24))
+    room = width - len(edge) - cell_len(function) - 3
     lead: Line = [(edge, "odd" if edge.strip() else "text"), (function, role)]
-    return (
-        wrap_spans(lead, bracket + place, "dim", width)
-        if len(frame) + len(edge) <= width
-        else _long(frame, role, edge, width)
-    )
-
-
-def _long(frame: str, role: str, edge: str, width: int) -> list[Line]:
-    return wrap_spans([(edge, "odd" if edge.strip() else "text")], frame, role, width)
+    return [[*lead, (f" ({fit_left(place.removesuffix(')'), room)})", "dim")] if place and room > 8 else lead]
 
 
 def process_name(process: ProcessStacks) -> str:
