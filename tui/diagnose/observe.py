@@ -264,6 +264,8 @@ class Scene:
     def _gpus_of(self, host: HostHistory) -> Iterable[GpuView]:
         if not host.last_gpus and host.latest is not None and host.latest.gpus is None and self._has_driver(host):
             return [GpuView(host.name, 0, "unknown", None, None, None, None, None, False)]
+        if host.last_gpus and all(gpu.processes == () for gpu in host.last_gpus):
+            return []  # nobody holds a context; what is used is the driver's own reserve
         pids = {member.pid for member in self.launch.members if member.host == host.name}
         holders = [gpu for gpu in host.last_gpus if any(p.pid in pids for p in gpu.processes or ())]
         held = [gpu for gpu in host.last_gpus if gpu.mem_used_mib is None or gpu.mem_used_mib >= CONTEXT_MIB]
