@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -115,11 +114,13 @@ class Watched:
 
     async def _until(self, true: Callable[[], bool], seconds: float) -> None:
         """Wait for what the hosts' words make true, at most so long."""
-        deadline = time.monotonic() + seconds
-        while not true() and (left := deadline - time.monotonic()) > 0:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        timer = loop.call_at(deadline, self._news.set)
+        while not true() and loop.time() < deadline:
             self._news.clear()
-            with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), left)
+            await self._news.wait()
+        timer.cancel()
 
     # ------------------------------------------------------------------------------------------------ what hosts send
 

@@ -7,7 +7,6 @@ the headless commands see nothing else.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -105,8 +104,9 @@ class LiveSession:
 
     async def _tick(self) -> None:
         while True:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._dirty.wait(), 1.0)
+            timer = asyncio.get_running_loop().call_later(1.0, self._dirty.set)
+            await self._dirty.wait()
+            timer.cancel()
             self._dirty.clear()
             try:
                 self._post(self.snapshot())

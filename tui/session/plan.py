@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tui.collect.host import Channel
 from tui.collect.local import LocalChannel
 from tui.errors import UsageError
 
 if TYPE_CHECKING:
+    from tui.collect.channel import Channel
     from tui.demo.launch import DemoLaunch
 
 LOCAL_NAMES = ("localhost", ".")
