@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.observe import Scene
-from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_S, COMPUTES_ON_CPU
+from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_S, COMPUTES_ON_CPU, LOADS
 from tui.diagnose.views import CONTEXT_MIB, MB, READING_BPS, ProcView
 from tui.model import Prediction
 from tui.numbers import median
@@ -233,7 +233,7 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "rank0_preparing",
         _rank0,
-        not_phases=_SERVED,
+        not_phases=_SERVED | LOADS | {"checkpoint_save"},
     ),
     Hypothesis(
         "torch_compile",
