@@ -134,7 +134,7 @@ def test_a_process_that_cannot_be_read_costs_itself(monkeypatch: pytest.MonkeyPa
         reader._row = row  # type: ignore[method-assign]
         return lambda procs: wire.encode(reader.batch(procs)).encode()
 
-    monkeypatch.setattr(identities, "work", hanging)
+    monkeypatch.setattr(identity, "work", hanging)
     monkeypatch.setattr(identity, "MAY_TAKE_S", 0.3)
     monkeypatch.setattr("tui.agent.procs.OWN", -1)
     loop = Loop()

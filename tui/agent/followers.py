@@ -3,7 +3,6 @@
 import json
 
 from .helper import Helper
-from .logs import work
 from .loop import clock
 
 AGAIN_S = 60.0
@@ -13,7 +12,7 @@ class Followers:
     """Feeds the log helper once a tick and keeps its news, already encoded, until ``take``."""
 
     def __init__(self, loop: "Loop", answered: "Callable[[], None]"):
-        self.helper = Helper(loop, work, self._answered, self._lost)
+        self.helper = Helper(loop, _work, self._answered, self._lost)
         self._done = answered
         self._logs: "dict[str, dict[str, Any]]" = {}
         self._hung: "dict[str, float]" = {}
@@ -90,8 +89,16 @@ class Followers:
         self._news.append(json.dumps(row).encode())
 
 
+def _work(mark: "Mark") -> "Callable[[dict[str, Any]], bytes]":
+    """In the child: only there the module is needed."""
+    from .logs import work
+
+    return work(mark)
+
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from .helper import Mark
     from .loop import Loop

@@ -4,7 +4,6 @@ import json
 
 from .helper import Helper
 from .loop import clock
-from .nvml import work
 
 AGAIN_S = 60.0
 INIT_AGAIN_S = 30.0
@@ -17,7 +16,8 @@ class Gpus:
     """Asks the helper once a tick; ``answered`` is called after each reading. ``simulated`` is None until known."""
 
     def __init__(self, loop: "Loop", simulate: "dict[str, Any] | None", answered: "Callable[[], None]"):
-        self.helper = Helper(loop, lambda mark: work(mark, simulate), self._answered, self._lost)
+        self._simulate = simulate
+        self.helper = Helper(loop, self._work, self._answered, self._lost)
         self.rows: "list[dict[str, Any]] | None" = None
         self.error: "str | None" = "the NVIDIA driver has not answered yet"
         self.simulated: "bool | None" = None
@@ -27,6 +27,12 @@ class Gpus:
         self._known: "dict[int, dict[str, Any]]" = {}
         self._turn = 0
         self._not_before = 0.0
+
+    def _work(self, mark: "Mark") -> "Callable[[dict[str, Any]], bytes]":
+        """In the child: only there the module is needed."""
+        from .nvml import work
+
+        return work(mark, self._simulate)
 
     def poll(self) -> None:
         """Ask for a reading, unless the last is still awaited or fresh, or it is too early to try a failing driver."""
@@ -81,4 +87,5 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Callable
 
+    from .helper import Mark
     from .loop import Loop

@@ -2,8 +2,8 @@
 
 import json
 
+from . import procfs
 from .helper import Helper
-from .identity import work
 from .loop import clock
 from .procs import Census
 
@@ -20,12 +20,12 @@ class Identities:
 
     def __init__(self, loop: "Loop", census: Census, first_done: "Callable[[], None]"):
         self._loop, self._census, self._first_done = loop, census, first_done
-        self._helper = Helper(loop, work, self._answered, self._lost)
+        self._helper = Helper(loop, _work, self._answered, self._lost)
         self._wanted: "dict[int, bool]" = {}
         self._reading: "list[int]" = []
         self._told: "dict[int, dict[str, object]]" = {}
         self._fresh: "dict[int, dict[str, object]]" = {}
-        self._young: "list[tuple[float, int, int]]" = []
+        self._young: "list[tuple[float, int]]" = []
         self._focus_due = clock() + FOCUS_EVERY_S
 
     @property
@@ -35,13 +35,11 @@ class Identities:
     def update(self, focus: "list[tuple[int, int]]") -> None:
         """Ask for everything that has become due: newcomers, renamed ones, the young, and now and then the focus."""
         now = clock()
-        first = not self._told and not self._reading
         self._want(self._census.new)
         self._want(self._census.renamed)
-        for pid in self._census.new:
-            if not first:
-                self._young.extend((now + age, pid, self._census.table[pid].start_ticks) for age in AGAIN_AT_S)
-        self._want([pid for due, pid, _ in self._young if due <= now])
+        if self._census.new:
+            self._watch_grow_up(self._census.new, now)
+        self._want([pid for due, pid in self._young if due <= now])
         self._young = [entry for entry in self._young if entry[0] > now]
         if now >= self._focus_due:
             self._focus_due = now + FOCUS_EVERY_S
@@ -56,6 +54,13 @@ class Identities:
         """Identities to announce, each once."""
         fresh, self._fresh = self._fresh, {}
         return list(fresh.values())
+
+    def _watch_grow_up(self, newcomers: "list[int]", now: float) -> None:
+        since_boot = procfs.since_boot()
+        for pid in newcomers:
+            if pid in self._census.table:
+                age = since_boot - self._census.table[pid].start_ticks / procfs.CLK_TCK
+                self._young.extend((now + again - age, pid) for again in AGAIN_AT_S if again > age)
 
     def _want(self, pids: "list[int]") -> None:
         self._wanted.update((pid, True) for pid in pids if pid in self._census.table)
@@ -106,8 +111,16 @@ class Identities:
             self._told[pid] = self._fresh[pid] = row
 
 
+def _work(mark: "Mark") -> "Callable[[list[int]], bytes]":
+    """In the child: only there the module is needed."""
+    from .identity import work
+
+    return work(mark)
+
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
+    from .helper import Mark
     from .loop import Loop

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 
-from . import gpus
+from . import gpus, host
 from .loop import Loop, clock
 
 NOT_LINUX = 96
@@ -29,20 +29,21 @@ class Agent:
         self._loop = loop
         self._silence_s = options["silence_s"]
         self._parent = os.getppid()
-        self._greeted = False
-        self._gpus_seen = False
+        self._greeted = self._started = self._gpus_seen = False
         self._gpus = gpus.Gpus(loop, options["simulate"], self._gpus_answered)
         self._gpus.poll()
-        from . import followers, host, identities, procs, requests, wire
+        from . import wire
 
-        self._host, self._wire = host, wire
-        host.stand_back()
+        self._wire = wire
+        self._output, self._input = wire.Output(1), wire.Input(0)
+        if options["simulate"] is None:
+            self._greet()
+        from . import followers, identities, procs, requests
+
         self._census = procs.Census()
         self._focus = procs.Focus(self._census)
         self._identities = identities.Identities(loop, self._census, self.tick_soon)
         self._followers = followers.Followers(loop, self._logs_answered)
-        self._output = wire.Output(1)
-        self._input = wire.Input(0)
         self._requests = requests.Requests(loop, self)
         self._helpers = [self._gpus.helper, self._identities.helper, self._followers.helper]
         self._timer = 0
@@ -54,10 +55,7 @@ class Agent:
         self._soon = False
         self._heard = clock()
         loop.watch(0, self._readable)
-        if options["simulate"] is None or self._gpus.simulated is not None:
-            self._greet()
-        else:
-            loop.after(GREET_WITHIN_S, self._greet)
+        loop.after(0.0 if self._greeted else GREET_WITHIN_S, self._start)
 
     @property
     def focus(self) -> "Focus":
@@ -73,7 +71,7 @@ class Agent:
     def tick_soon(self) -> None:
         """Bring the next tick forward: something that the monitor waits for has come."""
         self._soon = True
-        if self._greeted and self._frame is None:
+        if self._started and self._frame is None:
             self._arm(SOON_S)
 
     def send(self, value: "dict[str, Any]", **fragments: bytes) -> None:
@@ -91,10 +89,16 @@ class Agent:
         self._requests.end()
 
     def _greet(self) -> None:
-        if self._greeted:
-            return
+        """At once, unless it must first be known whether a driver answers or GPUs are simulated."""
         self._greeted = True
-        self.send(self._host.hello(simulated=bool(self._gpus.simulated)))
+        self.send(host.hello(simulated=bool(self._gpus.simulated)))
+
+    def _start(self) -> None:
+        if self._started:
+            return
+        self._started = True
+        if not self._greeted:
+            self._greet()
         self._begin()
 
     def _arm(self, seconds: float) -> None:
@@ -113,10 +117,10 @@ class Agent:
         self._begun = clock()
         self._soon = False
         frame: "dict[str, Any]" = {"type": "tick", "mono": round(time.monotonic(), 6), "wall": round(time.time(), 6)}
-        load1, last_pid = self._host.load()
+        load1, last_pid = host.load()
         self._census.update(last_pid)
         frame["procs"] = self._focus.sample()
-        frame["load1"], frame["net"] = load1, self._host.network()
+        frame["load1"], frame["net"] = load1, host.network()
         self._frame = frame
         self._awaited = [part.helper for part in (self._gpus, self._followers) if not part.helper.busy]
         self._gone += self._census.gone
@@ -143,7 +147,7 @@ class Agent:
         frame, self._frame = self._frame, None
         frame.update(self._gpus.fields())
         frame["new"], frame["gone"], self._gone = self._identities.take(), self._gone, []
-        frame["self"] = self._host.own_cost([helper.pid for helper in self._helpers if helper.pid])
+        frame["self"] = host.own_cost([helper.pid for helper in self._helpers if helper.pid])
         frame["notes"] = self._notes()
         self.send(frame, logs=self._followers.take())
         self._ticks += 1
@@ -161,8 +165,8 @@ class Agent:
         self._maybe_finish()
 
     def _gpus_answered(self) -> None:
-        if not self._greeted:
-            self._loop.after(0.0, self._greet)
+        if not self._started:
+            self._loop.after(0.0, self._start)
         elif not self._gpus_seen and not self._maybe_finish():
             self.tick_soon()
         else:
@@ -191,6 +195,7 @@ def main(options: bytes) -> None:
     if not sys.platform.startswith("linux"):
         sys.stderr.write("only Linux hosts can be watched; this one runs %s\n" % os.uname().sysname)
         os._exit(NOT_LINUX)
+    host.stand_back()
     loop = Loop()
 
     def stop(*_: object) -> None:

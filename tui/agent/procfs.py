@@ -100,5 +100,10 @@ def alive(pid: int, start_ticks: int) -> bool:
     return now is not None and now.start_ticks == start_ticks and now.state not in "ZX"
 
 
+def since_boot() -> float:
+    """Seconds on the clock that start times count on."""
+    return float(read("/proc/uptime").split()[0])
+
+
 def pids() -> "list[int]":
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]

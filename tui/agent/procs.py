@@ -6,7 +6,7 @@ import os
 import re
 
 from .loop import clock
-from .procfs import CLK_TCK, Stat, as_word, pids, read, stat, text
+from .procfs import CLK_TCK, Stat, as_word, pids, read, since_boot, stat, text
 
 SWEEP_TICKS = 10
 LIST_EVERY_S = 5.0
@@ -254,11 +254,7 @@ def _may_be_in_exec(now: Stat) -> bool:
     """In an exec that waits for a dead file system the kernel holds the lock that ``io`` and ``syscall`` need."""
     if now.state != "D":
         return False
-    return clock_since_boot() - now.start_ticks / CLK_TCK < EXEC_S
-
-
-def clock_since_boot() -> float:
-    return float(read("/proc/uptime").split()[0])
+    return since_boot() - now.start_ticks / CLK_TCK < EXEC_S
 
 
 def _add_status(row: "dict[str, object]", raw: bytes) -> None:

@@ -200,7 +200,7 @@ def _read_chars(pid: int) -> int:
 
 
 def _age_s(now: procfs.Stat) -> float:
-    return float(procfs.read("/proc/uptime").split()[0]) - now.start_ticks / procfs.CLK_TCK
+    return procfs.since_boot() - now.start_ticks / procfs.CLK_TCK
 
 
 def _jitter() -> float:
