@@ -559,6 +559,15 @@ def test_ranks_stay_with_their_launch_when_the_driver_dies() -> None:
     assert len(host.discovery.focus("node1")) == 9
 
 
+def test_a_zombie_stays_what_it_was() -> None:
+    """A process that has ended but was not waited for reads as one without command line: nothing is renamed by it."""
+    host = Host()
+    host.see(*sglang(log="/data/serve.log"))
+    before = host.only()
+    host.see(Identity(100, 100, 1, comm="python"), Identity(103, 103, 100, comm="python"))
+    assert host.only() == before
+
+
 def test_a_new_agent_announces_everything_and_what_is_missing_has_ended() -> None:
     host = Host()
     server = sglang()

@@ -36,7 +36,7 @@ class HostProcesses:
         changed = self._note_boot(sample)
         if self._is_full_list(sample.new):
             changed |= self._end(set(self._tree.table) - {(i.pid, i.start_ticks) for i in sample.new})
-        fresh = [Process(identity, recognise(identity)) for identity in sample.new]
+        fresh = [Process(identity, recognise(identity)) for identity in map(self._as_known, sample.new)]
         for process in fresh:
             self._tree.put(process)
         changed |= any(self._matters(process) for process in fresh)
@@ -65,6 +65,11 @@ class HostProcesses:
             return None
         chain = (process, *self._tree.ancestors(process))
         return next((above.key for above in chain if above.key in self._members), None)
+
+    def _as_known(self, identity: Identity) -> Identity:
+        """A zombie reads as a process without command line, files or parent's environment: it stays what it was."""
+        known = self._tree.table.get((identity.pid, identity.start_ticks))
+        return known.identity if known is not None and known.identity.cmdline and not identity.cmdline else identity
 
     def _note_boot(self, sample: Sample) -> bool:
         """After a reboot nothing of before runs any more."""
