@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tui.ui import lines
+from tui.ui.widgets.pane import changed_width
 
 TEXTS = st.text(alphabet="ab cdé漢字/._-[]=  …", max_size=120)
 
@@ -63,3 +64,23 @@ def test_a_history_tells_zero_from_no_reading() -> None:
 @given(st.lists(st.tuples(TEXTS, st.sampled_from(["text", "dim", "badge-hung", "struck"])), max_size=8))
 def test_merging_spans_keeps_the_text(line: list[tuple[str, str]]) -> None:
     assert lines.plain(lines.merge(line)) == lines.plain(line)
+
+
+@given(st.lists(st.tuples(TEXTS, st.sampled_from(["text", "dim", "badge-hung"])), max_size=5), st.data())
+def test_what_is_left_alone_of_a_line_is_the_same_in_both(old: list[tuple[str, str]], data: st.DataObject) -> None:
+    """Behind the changed width two rows show the same characters in the same look, blanks apart."""
+    new = data.draw(st.lists(st.tuples(TEXTS, st.sampled_from(["text", "dim", "badge-hung"])), max_size=5))
+    a, b = (lines.merge(lines.pad(line, 400)) for line in (old, old[:1] + new))
+    width = changed_width(a, b)
+    assert 0 <= width <= 400
+    assert cells(a)[width:] == cells(b)[width:]
+
+
+def cells(line: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """One entry per cell: its character and its role; blanks that look alike are alike."""
+    found: list[tuple[str, str]] = []
+    for text, role in line:
+        for char in text:
+            look = (char, "" if char == " " and not lines.shows_blank(role) else role)
+            found += [look] * cell_len(char)
+    return found

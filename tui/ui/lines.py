@@ -208,14 +208,14 @@ def merge(line: Line) -> Line:
     for text, role in line:
         if not text:
             continue
-        if merged and (merged[-1][1] == role or (text.isspace() and not _shows_blank(merged[-1][1]))):
+        if merged and (merged[-1][1] == role or (text.isspace() and not shows_blank(merged[-1][1]))):
             merged[-1] = (merged[-1][0] + text, merged[-1][1])
         else:
             merged.append((text, role))
     return merged
 
 
-def _shows_blank(role: str) -> bool:
+def shows_blank(role: str) -> bool:
     """Whether blanks in this role are visible (badges have a background, rivals a line through them)."""
     return role.startswith(("badge", "struck", "match"))
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, cast, overload
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.events import MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Region
@@ -15,7 +16,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from tui.safetext import clean
-from tui.ui.lines import Line, merge, pad, spread, width_of
+from tui.ui.lines import Line, merge, pad, shows_blank, spread, width_of
 from tui.ui.view import View
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Drawing(Widget):
             self.refresh()
             return
         dirty = [
-            Region(0, y, _changed_width(a, b), 1) for y, (a, b) in enumerate(zip(old, fresh, strict=True)) if a != b
+            Region(0, y, changed_width(a, b), 1) for y, (a, b) in enumerate(zip(old, fresh, strict=True)) if a != b
         ]
         if dirty:
             self.refresh(*dirty)
@@ -106,14 +107,27 @@ class Drawing(Widget):
         return strip.adjust_cell_length(self.size.width).apply_style(self.rich_style)
 
 
-def _changed_width(old: Line, new: Line) -> int:
-    """Up to which cell two lines differ: their common end is left alone."""
+def changed_width(old: Line, new: Line) -> int:
+    """Up to which cell two lines of one width differ: their common end is left alone."""
     shared = 0
-    for a, b in zip(reversed(old), reversed(new), strict=False):
-        if a != b:
+    for (text, role), (other, other_role) in zip(reversed(old), reversed(new), strict=False):
+        end = _common_end(text, other)
+        if role == other_role:
+            shared += cell_len(end)
+        elif not shows_blank(role) and not shows_blank(other_role):
+            shared += len(end) - len(end.rstrip(" "))
+        if (text, role) != (other, other_role):
             break
-        shared += width_of([a])
     return max(width_of(old), width_of(new)) - shared
+
+
+def _common_end(a: str, b: str) -> str:
+    n = 0
+    for x, y in zip(reversed(a), reversed(b), strict=False):
+        if x != y:
+            break
+        n += 1
+    return a[len(a) - n :]
 
 
 class Pane(Drawing, can_focus=True):
