@@ -84,6 +84,29 @@ def test_new_and_gone(client: AgentClient, spawn: Spawn) -> None:
     assert sum([pid, ticks] in frame.get("gone", ()) for frame in client.frames) == 1
 
 
+def test_nothing_is_named_gone_that_was_not_announced_nor_announced_after_it_was_gone(
+    client: AgentClient, spawn: Spawn
+) -> None:
+    """Through a storm of short-lived processes, what is announced and what has ended always match."""
+    storm = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.0$i & done; wait"
+    for _ in range(5):
+        spawn("sh", "-c", storm).wait()
+        client.pump(0.3)
+    client.pump(1.0)
+    alive: set[tuple[int, int]] = set()
+    for frame in client.frames:
+        alive |= {(row["pid"], row["start_ticks"]) for row in frame.get("new", ())}
+        for pid, start_ticks in frame.get("gone", ()):
+            assert (pid, start_ticks) in alive
+            alive.remove((pid, start_ticks))
+    left = {key for key in alive if not Path(f"/proc/{key[0]}").exists()}
+    deadline = time.monotonic() + 8
+    while left and time.monotonic() < deadline:
+        client.pump(0.2)
+        left -= {tuple(key) for frame in client.frames for key in frame.get("gone", ())}
+    assert left == set()
+
+
 def test_the_agent_does_not_show_itself(client: AgentClient) -> None:
     """Neither the agent nor its helpers are processes of the host that anybody asked about."""
     await_identity(client, os.getpid())

@@ -6,9 +6,11 @@ from .helper import Helper
 from .loop import clock
 
 AGAIN_S = 60.0
+"""Doubled with each further hang of the same GPU, up to 16 times: each one holds up the others' readings for 3 s."""
+
 INIT_AGAIN_S = 30.0
 FRESH_S = 0.05
-HANGS = "driver calls for this GPU do not return; trying again in a minute"
+HANGS = "driver calls for this GPU do not return; trying again now and then"
 STOPPED = "driver calls hang on this host: no further ones are made"
 
 
@@ -24,6 +26,7 @@ class Gpus:
         self.read_at = clock()
         self._done = answered
         self._hung: "dict[int, float]" = {}
+        self._hangs: "dict[int, int]" = {}
         self._known: "dict[int, dict[str, Any]]" = {}
         self._turn = 0
         self._not_before = 0.0
@@ -39,7 +42,7 @@ class Gpus:
         now = clock()
         if self.helper.busy or now < self._not_before or (self.rows and now - self.read_at < FRESH_S):
             return
-        self._hung = {index: since for index, since in self._hung.items() if now - since < AGAIN_S}
+        self._hung = {index: until for index, until in self._hung.items() if now < until}
         self._turn += 1
         pcie = self._turn % len(self._known) if self._known else None
         if not self.helper.ask({"leave_out": sorted(self._hung), "pcie": pcie}):
@@ -64,7 +67,9 @@ class Gpus:
         if not item.isdigit():
             self._fail("the NVIDIA driver " + ("does not answer" if reason == "late" else "crashes when it is asked"))
             return
-        self._hung[int(item)] = clock()
+        index = int(item)
+        self._hangs[index] = self._hangs.get(index, 0) + 1
+        self._hung[index] = clock() + AGAIN_S * 2 ** min(4, self._hangs[index] - 1)
         if self._known:
             self._show()
         self.poll()

@@ -25,6 +25,7 @@ class Identities:
         self._reading: "list[int]" = []
         self._told: "dict[int, dict[str, object]]" = {}
         self._fresh: "dict[int, dict[str, object]]" = {}
+        self._announced: "dict[int, object]" = {}
         self._young: "list[tuple[float, int]]" = []
         self._focus_due = clock() + FOCUS_EVERY_S
 
@@ -32,8 +33,9 @@ class Identities:
     def helper(self) -> Helper:
         return self._helper
 
-    def update(self, focus: "list[tuple[int, int]]") -> None:
-        """Ask for everything that has become due: newcomers, renamed ones, the young, and now and then the focus."""
+    def update(self, focus: "list[tuple[int, int]]") -> "list[tuple[int, int]]":
+        """Ask for everything that has become due: newcomers, renamed ones, the young, and now and then the focus.
+        Returns the announced processes that have ended."""
         now = clock()
         self._want(self._census.new)
         self._want(self._census.renamed)
@@ -44,16 +46,27 @@ class Identities:
         if now >= self._focus_due:
             self._focus_due = now + FOCUS_EVERY_S
             self._want([pid for pid, _ in focus])
-        self._census.new, self._census.renamed = [], []
-        for pid, start_ticks in self._census.gone:
-            if self._told.get(pid, {}).get("start_ticks") == start_ticks:
-                del self._told[pid]
+        ended = [key for key in self._census.gone if self._forget(key)]
+        self._census.new, self._census.renamed, self._census.gone = [], [], []
         self._ask()
+        return ended
 
     def take(self) -> "list[dict[str, object]]":
         """Identities to announce, each once."""
         fresh, self._fresh = self._fresh, {}
+        self._announced.update((pid, row["start_ticks"]) for pid, row in fresh.items())
         return list(fresh.values())
+
+    def _forget(self, key: "tuple[int, int]") -> bool:
+        """Whether an ended process had been announced; if not, it never will be."""
+        pid, start_ticks = key
+        for known in (self._told, self._fresh):
+            if known.get(pid, {}).get("start_ticks") == start_ticks:
+                del known[pid]
+        if self._announced.get(pid) != start_ticks:
+            return False
+        del self._announced[pid]
+        return True
 
     def _watch_grow_up(self, newcomers: "list[int]", now: float) -> None:
         since_boot = procfs.since_boot()
@@ -79,7 +92,7 @@ class Identities:
     def _answered(self, answer: bytes) -> None:
         for row in json.loads(answer.decode()):
             pid = row["pid"]
-            if self._told.get(pid) != row:
+            if pid in self._census.table and self._told.get(pid) != row:
                 self._told[pid] = self._fresh[pid] = row
         self._reading = []
         self._ask()
@@ -89,11 +102,10 @@ class Identities:
 
     def _lost(self, item: str, reason: str) -> None:
         """The helper ended over one process: announce that one as unreadable and go on with the others."""
-        culprit = int(item or 0)
-        if culprit in self._reading:
-            self._reading.remove(culprit)
-            self._unreadable(culprit, "its command line and environment cannot be read: the reading does not return")
-        self._want(self._reading)
+        culprits = [int(item)] if item.isdigit() else self._reading
+        for pid in culprits:
+            self._unreadable(pid, "its command line and environment cannot be read: the reading does not return")
+        self._want([pid for pid in self._reading if pid not in culprits])
         self._reading = []
         self._ask()
 

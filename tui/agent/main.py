@@ -123,9 +123,7 @@ class Agent:
         frame["load1"], frame["net"] = load1, host.network()
         self._frame = frame
         self._awaited = [part.helper for part in (self._gpus, self._followers) if not part.helper.busy]
-        self._gone += self._census.gone
-        self._identities.update(self._focus.members)
-        self._census.gone = []
+        self._gone += self._identities.update(self._focus.members)
         self._gpus.poll()
         self._followers.poll()
         begun = self._begun

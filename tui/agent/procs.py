@@ -4,13 +4,14 @@ memory for an answer (``cmdline``, ``environ``, ``maps``): that can block for ev
 
 import os
 import re
+import resource
 
 from .loop import clock
 from .procfs import CLK_TCK, Stat, as_word, pids, read, since_boot, stat, text
 
 SWEEP_TICKS = 10
 LIST_EVERY_S = 5.0
-MOST_OPEN = 600
+MOST_OPEN = min(600, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
 OWN = os.getpid()
 MOST_GROUPS = 24
 EXEC_S = 5.0
