@@ -114,7 +114,10 @@ class Helper:
             self._start()
         self.busy = True
         self._asked += 1
-        write_all(self._to, json.dumps(request).encode() + b"\n")
+        try:
+            write_all(self._to, json.dumps(request).encode() + b"\n")
+        except OSError:
+            pass  # it has just died, which its closed pipe is about to tell
         self._watch(self._asked, -1, clock(), clock())
         return True
 

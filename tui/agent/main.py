@@ -165,10 +165,8 @@ class Agent:
     def _gpus_answered(self) -> None:
         if not self._started:
             self._loop.after(0.0, self._start)
-        elif not self._gpus_seen and not self._maybe_finish():
+        elif not self._maybe_finish() and not self._gpus_seen:
             self.tick_soon()
-        else:
-            self._maybe_finish()
         self._gpus_seen = True
 
     def _readable(self) -> None:
