@@ -154,6 +154,8 @@ async def test_raw_dumps_are_browsed_by_rank_and_earlier_ones_by_comma() -> None
         assert "rank 0  gpu-a17 pid 4711" in text(app)
         await pilot.press("left_square_bracket")
         assert "rank 5  gpu-a17 pid 4716" in text(app)
+        await pilot.press("tab")
+        assert "merged  2 groups" in text(app)
         await pilot.press("escape")
         assert "HUNG" in text(app)
 

@@ -32,7 +32,7 @@ WIDE, MEDIUM, NARROW = 160, 100, 60
 BESIDE_FROM, TIMERS_WIDTH = 100, 32
 """Columns from which on the timers stand at the right of the verdict band, and theirs."""
 
-TALL = 30
+TALL = 36
 """Rows from which on parts are set apart by blank rows."""
 
 LOG_LEAST = 7
@@ -61,10 +61,8 @@ def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
         return {**rects, needs.full: area}
     if not needs.launch:
         return {**rects, "gpus": area}
-    return {
-        **rects,
-        **(_two_columns(area, needs, air) if width >= WIDE and height >= TALL else _stack(area, needs, air)),
-    }
+    roomy = width >= WIDE and area.height >= LOG_LEAST + min(needs.gpu_rows, needs.gpu_rows_compact, 10) + 6
+    return {**rects, **(_two_columns(area, needs, air) if roomy else _stack(area, needs, air))}
 
 
 def band_rows(width: int, height: int, needs: Needs) -> int:
@@ -85,7 +83,8 @@ def _two_columns(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
     left = max(104, area.width * 60 // 100)
     right = area.width - left - 3
     upper = area.height - LOG_LEAST - air
-    gpus = needs.gpu_rows if needs.gpu_rows <= upper * 2 // 3 else min(needs.gpu_rows_compact, upper * 2 // 3)
+    most = upper - 4
+    gpus = needs.gpu_rows if needs.gpu_rows <= most else min(needs.gpu_rows_compact, most)
     ranks = min(needs.process_rows, upper - gpus - air)
     top = gpus + air + ranks
     log = area.height - top - air

@@ -54,6 +54,9 @@ def rows_needed(view: View, width: int) -> tuple[int, int]:
     return full + 1, len(view.hosts) + troubled + without + 1
 
 
+FEW_ROWS = 5
+"""With less room than this even a single host is drawn in one row."""
+
 FULL_GPUS = 128
 """Up to so many GPUs the open pane shows each in a row of its own, to be scrolled."""
 
@@ -65,10 +68,11 @@ def paint_gpus(view: View, width: int, room: int, full: bool = False) -> tuple[l
     """
     gpus = sum(len(_gpus(h)) for h in view.hosts)
     needed = rows_needed(view, width)
-    if view.many_hosts and needed[0] - 1 > room and not (full and gpus <= FULL_GPUS):
+    short = needed[0] - 1 > room and (view.many_hosts or room < FEW_ROWS)
+    if short and not (full and gpus <= FULL_GPUS):
         fitted = fit_columns(HOST_COLUMNS, width)
-        head = [titles(fitted)] if needed[1] != room + 1 else []
-        return head, [line for host in view.hosts for line in _host_summary(view, host, fitted, width)]
+        body = [line for host in view.hosts for line in _host_summary(view, host, fitted, width)]
+        return [titles(fitted)] if len(body) != room else [], body
     fitted = fit_columns(COLUMNS, width)
     head = [titles(fitted)] if gpus and needed[0] != room + 1 else []
     makers = [make for host in view.hosts for make in _host_rows(view, host, fitted, width, units=not head)]
