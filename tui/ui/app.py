@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -29,6 +30,16 @@ STOP_WITHIN_S = 0.25
 
 QUIT_WITHIN_S = 0.45
 """After this the process ends, whatever still runs in it."""
+
+
+SETTLED_S = 1.0
+"""After this the program is loaded: its objects need no collecting any more."""
+
+
+def _settle() -> None:
+    """Leave what was loaded to itself, and collect garbage again where a caller switched that off to start faster."""
+    gc.freeze()
+    gc.enable()
 
 
 class GputopApp(App[None]):
@@ -101,6 +112,7 @@ class GputopApp(App[None]):
     def on_mount(self) -> None:
         self.session.start(self.post)
         self.set_interval(DRAW_EVERY_S, self._tick)
+        self.set_timer(SETTLED_S, _settle)
         for sentence in self._theme_failures:
             self.notify(sentence, severity="warning", markup=False)
 
