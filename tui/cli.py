@@ -7,9 +7,10 @@ a screen must run where Textual cannot.
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tui import __version__
 from tui.errors import Exit, GputopError, UsageError
 
 if TYPE_CHECKING:
+    from tui.session.plan import Plan
     from tui.ui.session_like import SessionLike
 
 _EXAMPLES = """\
@@ -160,9 +162,7 @@ def _watch(options: argparse.Namespace) -> Exit:
 
     plan = plan_hosts(options)
     plan.start_local()  # the agent here starts while Textual is still being imported
-    from tui.session.live import LiveSession
-
-    return _show(LiveSession(plan), options.theme)
+    return _show(lambda: _live(plan), options.theme)
 
 
 def _demo(options: argparse.Namespace) -> Exit:
@@ -175,11 +175,15 @@ def _demo(options: argparse.Namespace) -> Exit:
     try:
         plan = plan_demo(launch)
         plan.start_local()
-        from tui.session.live import LiveSession
-
-        return _show(LiveSession(plan), options.theme)
+        return _show(lambda: _live(plan), options.theme)
     finally:
         launch.stop()
+
+
+def _live(plan: Plan) -> SessionLike:
+    from tui.session.live import LiveSession
+
+    return LiveSession(plan)
 
 
 def _replay(options: argparse.Namespace) -> Exit:
@@ -190,13 +194,15 @@ def _replay(options: argparse.Namespace) -> Exit:
     _need_screen()
     from tui.session.playback import PlaybackSession
 
-    return _show(PlaybackSession(options.path, speed=options.speed), options.theme)
+    session = PlaybackSession(options.path, speed=options.speed)
+    return _show(lambda: session, options.theme)
 
 
-def _show(session: SessionLike, theme: str | None) -> Exit:
+def _show(open_session: Callable[[], SessionLike], theme: str | None) -> Exit:
+    gc.disable()  # nothing that is imported now becomes garbage; the application collects again once it stands
     from tui.ui.app import GputopApp
 
-    return Exit(GputopApp(session, theme=theme).run() or Exit.READY)
+    return Exit(GputopApp(open_session, theme=theme).run() or Exit.READY)
 
 
 def _score(options: argparse.Namespace) -> Exit:

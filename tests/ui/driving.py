@@ -49,7 +49,7 @@ class StillApp(GputopApp):
 
 def still_app(state: str = "hung", *, theme: str = "dusk", first: Snapshot | None = None) -> StillApp:
     StillApp.now = 1000.0
-    return StillApp(ToldSession(state, first=first), theme=theme)
+    return StillApp(lambda: ToldSession(state, first=first), theme=theme)
 
 
 def told(app: App[None]) -> ToldSession:

@@ -25,7 +25,7 @@ async def make(folder: Path) -> None:
     try:
         plan = plan_demo(launch)
         plan.start_local()
-        app = GputopApp(LiveSession(plan))
+        app = GputopApp(lambda: LiveSession(plan))
         async with app.run_test(size=SIZE) as pilot:
 
             def text() -> str:

@@ -59,7 +59,7 @@ def main() -> None:
     parser.add_argument("--state", choices=fakes.STATES, default="hung")
     parser.add_argument("--theme")
     options = parser.parse_args()
-    GputopApp(FakeSession(options.state), theme=options.theme).run()
+    GputopApp(lambda: FakeSession(options.state), theme=options.theme).run()
 
 
 if __name__ == "__main__":

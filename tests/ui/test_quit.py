@@ -18,7 +18,7 @@ class Stubborn(ToldSession):
     async def stop(self):
         {stop}
 
-GputopApp(Stubborn("hung"), theme="dusk").run()
+GputopApp(lambda: Stubborn("hung"), theme="dusk").run()
 """
 
 ENDS = {

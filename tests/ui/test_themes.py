@@ -73,12 +73,12 @@ def test_a_colour_that_is_none_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_theme_on_the_command_line_names_the_known_ones() -> None:
     with pytest.raises(UsageError, match=f"no theme 'dark'.*{DEFAULT}"):
-        GputopApp(ToldSession(), theme="dark")
+        GputopApp(ToldSession, theme="dark")
 
 
 @pytest.mark.parametrize("name", sorted(THEMES))
 async def test_every_theme_can_be_worn_and_cycled(name: str) -> None:
-    app = GputopApp(ToldSession(), theme=name)
+    app = GputopApp(ToldSession, theme=name)
     async with app.run_test(size=(120, 40)) as pilot:
         for _ in THEMES:
             await pilot.press("t")

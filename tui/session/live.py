@@ -22,6 +22,8 @@ from tui.session.follow import Follower
 from tui.session.plan import Plan
 
 POST_EVERY_S = 0.25
+FIRST_POST_S = 0.4
+"""The first snapshot waits so long for GPU readings: a picture without any would only delay the one with them."""
 JUDGE_EVERY_S = 0.9
 LOOK_EVERY_S = 8.0
 """A fact that a hypothesis asks for is fetched at most this often from one host."""
@@ -41,6 +43,7 @@ class LiveSession:
         self._looked: dict[tuple[str, str], float] = {}
         self._judged_at = -1e9
         self._dirty = asyncio.Event()
+        self._first_readings = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._post: Callable[[Snapshot], None] = lambda snapshot: None
         self._note = ""
@@ -95,6 +98,8 @@ class LiveSession:
         self._engine.add(sample)
         if self._discovery.feed(sample):
             self._judged_at = -1e9
+        if sample.gpus is not None or sample.gpu_error:
+            self._first_readings.set()
         self._follower.note(sample)
         if self._follower.behind(host):
             self._spawn(self._follower.refocus(host), f"focus {host}")
@@ -103,10 +108,9 @@ class LiveSession:
     # -------------------------------------------------------------------------------------------------------- the loop
 
     async def _tick(self) -> None:
+        await _set_within(self._first_readings, FIRST_POST_S)
         while True:
-            timer = asyncio.get_running_loop().call_later(1.0, self._dirty.set)
-            await self._dirty.wait()
-            timer.cancel()
+            await _set_within(self._dirty, 1.0)
             self._dirty.clear()
             try:
                 self._post(self.snapshot())
@@ -177,6 +181,13 @@ class LiveSession:
     @staticmethod
     def _now() -> float:
         return time.monotonic()
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> None:
+    """Wait until the event is set, by others or by time."""
+    timer = asyncio.get_running_loop().call_later(seconds, event.set)
+    await event.wait()
+    timer.cancel()
 
 
 def _plain(answer: Mapping[str, Any]) -> dict[str, Any]:

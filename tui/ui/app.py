@@ -43,15 +43,20 @@ def _settle() -> None:
 
 
 class GputopApp(App[None]):
-    """The live monitor. ``theme`` is the name of a theme; raises UsageError where there is none of that name."""
+    """The live monitor.
+
+    ``open_session`` is called when the first picture stands, so that what a session imports is not waited for.
+    ``theme`` is the name of a theme; raises UsageError where there is none of that name.
+    """
 
     TITLE = "gputop-hang"
     CSS_PATH = Path(__file__).with_name("app.tcss")
     BINDINGS: ClassVar[list[Any]] = list(BINDINGS)
 
-    def __init__(self, session: SessionLike, *, theme: str | None = None) -> None:
+    def __init__(self, open_session: Callable[[], SessionLike], *, theme: str | None = None) -> None:
         super().__init__()
-        self.session = session
+        self.session: SessionLike | None = None
+        self._open_session = open_session
         self._deadline = Deadline(QUIT_WITHIN_S)
         self._latest = Snapshot(t=0.0, wall=time.time())
         self._shown = self._latest
@@ -110,11 +115,15 @@ class GputopApp(App[None]):
         return screen
 
     def on_mount(self) -> None:
-        self.session.start(self.post)
+        self.call_after_refresh(self._start_session)
         self.set_interval(DRAW_EVERY_S, self._tick)
         self.set_timer(SETTLED_S, _settle)
         for sentence in self._theme_failures:
             self.notify(sentence, severity="warning", markup=False)
+
+    def _start_session(self) -> None:
+        self.session = self._open_session()
+        self.session.start(self.post)
 
     def post(self, snapshot: Snapshot) -> None:
         """Take a snapshot; it is drawn at once after a pause, else with the next tick."""
@@ -230,7 +239,7 @@ class GputopApp(App[None]):
 
     def action_stacks(self) -> None:
         launch = self.view.launch
-        if launch is None:
+        if launch is None or self.session is None:
             self.notify("There is no launch to take stacks of yet.", markup=False)
             return
         self._run_once("stacks", self.session.take_stacks, launch.launch.id)
@@ -245,15 +254,15 @@ class GputopApp(App[None]):
     def action_abort(self) -> None:
         from tui.ui.screens.abort import AbortScreen
 
-        view = self.view
-        if view.launch is None:
+        view, session = self.view, self.session
+        if view.launch is None or session is None:
             self.notify("There is no launch to abort.", markup=False)
             return
         launch_id = view.launch.launch.id
 
         def confirmed(yes: bool | None) -> None:
             if yes:
-                self._run_once("abort", self.session.abort, launch_id)
+                self._run_once("abort", session.abort, launch_id)
                 self.action_dumps()
 
         self.push_screen(AbortScreen(view.launch), confirmed)
@@ -300,9 +309,10 @@ class GputopApp(App[None]):
         """Leave: give the session a moment to end in order, and go whether or not it has."""
         if not self.is_headless:
             self._deadline.start(self)
-        stopping = asyncio.ensure_future(self.session.stop())
-        with contextlib.suppress(Exception):
-            await asyncio.wait({stopping}, timeout=STOP_WITHIN_S)
+        if self.session is not None:
+            stopping = asyncio.ensure_future(self.session.stop())
+            with contextlib.suppress(Exception):
+                await asyncio.wait({stopping}, timeout=STOP_WITHIN_S)
         self.exit()
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
