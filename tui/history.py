@@ -7,10 +7,11 @@ monotonic clock. Numbers are kept as :mod:`tui.track` keeps them; of logs the la
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from tui.diagnose.compilers import is_compiler
+from tui.diagnose.markers import Markers, load
 from tui.diagnose.reader import LogReader
 from tui.model import Fact, Gpu, Identity, LogLine, LogUpdate, Proc, Sample
 from tui.numbers import median
@@ -91,7 +92,7 @@ class ProcTrack:
 class LogTrack:
     """A followed log: how it grew, its last lines, and what they meant."""
 
-    def __init__(self, host: str, path: str) -> None:
+    def __init__(self, host: str, path: str, markers: Callable[[], Markers] = load) -> None:
         self.host, self.path = host, path
         self.size: float | None = None
         self.mtime: float | None = None
@@ -100,26 +101,32 @@ class LogTrack:
         self.skipped_bytes = 0
         self.error: str | None = None
         self.tail: deque[LogLine] = deque(maxlen=TAIL_LINES)
-        self.reader = LogReader()
+        self.reader = LogReader(markers)
         self._wall_to_t = 0.0
 
-    def add(self, update: LogUpdate, t: float, wall: float) -> None:
+    def add(self, updates: list[LogUpdate], t: float, wall: float) -> None:
+        """Take what one tick brought, in its order: what lay there is one lump, though it comes in pieces."""
         self._wall_to_t = t - wall
-        self.size = update.size if update.size is not None else self.size
-        self.mtime = update.mtime if update.mtime is not None else self.mtime
-        self.lines_total = update.lines_total
-        self.skipped_bytes += update.skipped_bytes
-        self.error = update.error
+        for update in updates:
+            self._note(update)
         lay_until = None if self.mtime is None else min(t, self.mtime + self._wall_to_t)
-        self.reader.read(update.lines, lay_until)
-        for line in update.lines:
+        lines = [line for update in updates for line in update.lines]
+        self.reader.read(lines, lay_until)
+        for line in lines:
             if self.tail and (self.tail[-1].open or self.tail[-1].redraw):
                 self.tail.pop()
             self.tail.append(line)
             if line.t is not None:
                 self.grown_t = line.t
-        if self.grown_t is None and update.lines:
+        if self.grown_t is None and lines:
             self.grown_t = lay_until
+
+    def _note(self, update: LogUpdate) -> None:
+        self.size = update.size if update.size is not None else self.size
+        self.mtime = update.mtime if update.mtime is not None else self.mtime
+        self.lines_total = update.lines_total
+        self.skipped_bytes += update.skipped_bytes
+        self.error = update.error
 
     def silent_s(self, now: float) -> float | None:
         """Seconds since the log grew, by arrival or by the file's mtime; ``None`` where it never did."""
@@ -135,8 +142,9 @@ class _Clock:
 class HostHistory:
     """All that is kept of one host."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, markers: Callable[[], Markers] = load) -> None:
         self.name = name
+        self._markers = markers
         self.first_t: float | None = None
         self.first_look_t: float | None = None
         """When its processes were looked at first: those that were there then may be of any age."""
@@ -167,13 +175,19 @@ class HostHistory:
         for identity in sample.new:
             self.identities[identity.pid, identity.start_ticks] = identity
         self._end(sample)
-        for update in sample.logs:
-            log = self.logs.get(update.path) or self.logs.setdefault(update.path, LogTrack(self.name, update.path))
-            log.add(update, sample.t, sample.wall)
+        self._add_logs(sample)
         for fact in sample.facts:
             self.facts.setdefault(fact.name, deque(maxlen=_FACTS)).append(fact)
         self.net.add(t, (sample.net_rx_bytes, sample.net_tx_bytes))
         self.latest = sample
+
+    def _add_logs(self, sample: Sample) -> None:
+        by_path: dict[str, list[LogUpdate]] = {}
+        for update in sample.logs:
+            by_path.setdefault(update.path, []).append(update)
+        for path, updates in by_path.items():
+            log = self.logs.get(path) or self.logs.setdefault(path, LogTrack(self.name, path, self._markers))
+            log.add(updates, sample.t, sample.wall)
 
     def _pace(self, sample: Sample) -> float:
         """The sample's time, paced by the host's clock: samples that were held up on the way keep their distance."""
@@ -220,15 +234,19 @@ class HostHistory:
 
 
 class History:
-    """What was seen, for all hosts. ``add`` takes each host's samples in their order."""
+    """What was seen, for all hosts. ``add`` takes each host's samples in their order.
 
-    def __init__(self) -> None:
+    ``markers`` gives what logs are read by; it is asked when the first line comes.
+    """
+
+    def __init__(self, markers: Callable[[], Markers] = load) -> None:
+        self._markers = markers
         self._hosts: dict[str, HostHistory] = {}
 
     def add(self, sample: Sample) -> None:
         host = self._hosts.get(sample.host)
         if host is None:
-            host = self._hosts[sample.host] = HostHistory(sample.host)
+            host = self._hosts[sample.host] = HostHistory(sample.host, self._markers)
         host.add(sample)
 
     def hosts(self) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from importlib.resources import files
 
 import pytest
 
-from tui.diagnose.markers import EDGES, WORD, Marker, load, parse, required_words
+from tui.diagnose.markers import EDGES, Marker, load, parse, required_words
 from tui.diagnose.phases import CAUSES, PHASES
 
 MARKERS = load().all
@@ -36,7 +36,7 @@ def test_marker_is_complete(marker: Marker) -> None:
 @pytest.mark.parametrize("marker", MARKERS, ids=_name)
 def test_pattern_matches_its_own_example_and_is_found_by_a_word_of_it(marker: Marker) -> None:
     assert marker.match(marker.example)
-    found = list(load().candidates(WORD.findall(marker.example)))
+    found = load().of(marker.example)
     assert marker in found, f"none of {marker.words} is a word of the example"
 
 
@@ -74,10 +74,16 @@ def test_required_words_are_sure(pattern: str, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("[[marker]]\nid = 'a'\npattern = '('\nedge = 'begin'", "unterminated"),
+        ("[[marker]]\nid = 'a'\npattern = '('\nedge = 'fatal'", "unterminated"),
         ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'start'", "edge must be one of"),
         ("[[marker]]\nid = 'a'\nedge = 'begin'", "needs pattern"),
-        ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'begin'\nphasse = 'y'", "unknown keys phasse"),
+        ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'fatal'\nphasse = 'y'", "unknown keys phasse"),
+        ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'begin'", "needs phase"),
+        ("[[marker]]\nid = 'a'\npattern = 1\nedge = 'fatal'", "pattern must be a text"),
+        ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'fatal'\ninside = 'y'", "inside must be a list"),
+        ("marker = 3", "must be"),
+        ("frame = 'x'", "unknown keys frame"),
+        ("prefix = '('", "prefix: missing"),
         ("[[marker", "Expected"),
     ],
 )

@@ -5,50 +5,71 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass
-from math import isinf
+from math import inf
 from typing import Literal
 
 Novelty = Literal["new", "again", "clock"]
 """new: a line of a kind not seen before, or of a burst that still goes on. again: a kind seen earlier. clock: a kind
 that comes at a steady period, or at gaps that double."""
 
-_FIGURES = re.compile(r"0x[0-9a-fA-F]+|[0-9]+")
+_HEX = re.compile(r"0x[0-9a-fA-F]+")
+_WRITER = re.compile(r"\b(?:[TPD]P|EP|[Rr]ank[ =:]?|RANK |pid[ =]?)(\d+)")
+_NO_FIGURES = str.maketrans("", "", "0123456789")
 _BURST_S = 5.0
 _KINDS = 512
 _STEADY = 0.25
 
 
 @dataclass(slots=True)
-class _Kind:
-    first: float
+class _Clock:
+    """When one writer said one kind of line last, and at what gaps."""
+
     last: float
     gap: float = 0.0
     steady: int = 0
 
 
 class Recurrence:
-    """Tells kinds of lines apart by their text without figures, and keeps when each came last."""
+    """Tells kinds of lines apart by their text without figures, and keeps when each came last, writer by writer.
+
+    Ranks that beat in turn beat each on its own clock, though all say the same.
+    """
 
     def __init__(self) -> None:
-        self._kinds: OrderedDict[str, _Kind] = OrderedDict()
+        self._kinds: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._clocks: OrderedDict[tuple[str, ...], _Clock] = OrderedDict()
 
-    def note(self, text: str, t: float | None) -> Novelty:
+    def note(self, text: str, t: float | None, writer: str = "") -> Novelty:
         """Take a line in; ``t`` ``None`` is what lay there before anybody looked."""
-        shape = _FIGURES.sub("#", text[:200])
+        shape = (_HEX.sub("", text[:200]) if "0x" in text else text[:200]).translate(_NO_FIGURES)
         when = float("-inf") if t is None else t
+        on_clock = self._beats((shape, writer, *_WRITER.findall(text[:200])), when)
         kind = self._kinds.get(shape)
         if kind is None:
-            self._kinds[shape] = _Kind(when, when)
+            self._kinds[shape] = when, when
             if len(self._kinds) > _KINDS:
                 self._kinds.popitem(last=False)
             return "new"
+        first, last = kind
+        self._kinds[shape] = first, when
         self._kinds.move_to_end(shape)
-        gap, kind.last = when - kind.last, when
-        if gap < _BURST_S or t is None:
-            return "new" if when - kind.first < _BURST_S or t is None else "again"
-        if isinf(gap):  # its last time is not known, only that it lay there
-            return "again"
-        usual, kind.gap = kind.gap, gap
-        on_clock = usual > 0 and (abs(gap - usual) <= _STEADY * usual or abs(gap - 2 * usual) <= _STEADY * usual)
-        kind.steady = kind.steady + 1 if on_clock else 0
-        return "clock" if kind.steady >= 1 else "again"
+        if t is None or (when - last < _BURST_S and when - first < _BURST_S):
+            return "new"
+        return "clock" if on_clock else "again"
+
+    def _beats(self, key: tuple[str, ...], when: float) -> bool:
+        """Whether this writer's line came after its usual gap or twice that; what comes with a beat belongs to it."""
+        clock = self._clocks.get(key)
+        if clock is None:
+            self._clocks[key] = _Clock(when)
+            if len(self._clocks) > 4 * _KINDS:
+                self._clocks.popitem(last=False)
+            return False
+        self._clocks.move_to_end(key)
+        gap, clock.last = when - clock.last, when
+        if not _BURST_S <= gap < inf:  # its last time is not known, only that it lay there; or still the same burst
+            return clock.steady >= 1
+        usual, clock.gap = clock.gap, gap
+        steady = usual > 0 and min(abs(gap - usual), abs(gap - 2 * usual)) <= _STEADY * usual
+        clock.steady = clock.steady + 1 if steady else 0
+        return clock.steady >= 1

@@ -2,17 +2,17 @@
 
 A file has ``framework`` (a name, or ``""`` for lines that belong to no framework), optional ``prefix`` (a regular
 expression with the groups ``rank``, ``tp``, ``pp``, ``pid`` or ``who``), and ``[[marker]]`` tables. Adding a
-framework is adding a file.
+framework is adding a file; a user's own files add to those of the package, and replace markers of the same name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from tui import toml
 
@@ -34,6 +34,8 @@ _KEYS = frozenset(
         "then",
         "again",
         "inside",
+        "only",
+        "during",
         "run",
         "cause",
         "remedy",
@@ -46,7 +48,9 @@ class Marker:
     """One kind of line. ``who`` prints it: ``all`` ranks, ``rank0``, or ``main`` (a process that is no rank).
 
     ``then`` is the phase that begins where a bar is full or the edge is ``end``; ``again`` the phase from the second
-    time on that the same rank prints it in a run; ``inside`` names phases in which the line does not change the phase.
+    time on that the same rank prints it in a run; ``inside`` names phases in which the line does not change the phase,
+    ``only`` the ones in which alone it does; outside of ``during``, where that is given, the line means nothing. A
+    group ``total`` beside ``rank`` is how many ranks it counts within: within a part of the job it is no rank's name.
     ``run`` is ``start`` on a launch's first line and ``over`` on its orderly last. ``cause`` and ``remedy`` (with its
     source) belong to fatal lines. Every line that matches contains one of ``words``.
     """
@@ -64,6 +68,8 @@ class Marker:
     then: str = ""
     again: str = ""
     inside: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    during: tuple[str, ...] = ()
     run: str = ""
     cause: str = ""
     remedy: str = ""
@@ -72,30 +78,75 @@ class Marker:
     def match(self, text: str) -> re.Match[str] | None:
         return _compiled(self.pattern).search(text)
 
+    @property
+    def name(self) -> str:
+        return f"{self.framework or 'common'}:{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerFile:
+    """One file as it was read."""
+
+    framework: str
+    prefix: str
+    markers: tuple[Marker, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Markers:
     """All markers, findable by a word that must stand in the line; ``wordless`` ones are tried on every line."""
 
-    by_word: Mapping[str, tuple[Marker, ...]]
+    by_word: Mapping[bytes, tuple[Marker, ...]]
     wordless: tuple[Marker, ...]
     prefixes: tuple[tuple[str, str], ...] = ()
     """(framework, pattern) of line prefixes."""
     all: tuple[Marker, ...] = field(default=(), repr=False)
 
-    def candidates(self, words: list[str]) -> Iterator[Marker]:
+    def of(self, text: str) -> tuple[Marker, ...]:
+        """The few markers that may match ``text``: those of which a word stands in it."""
+        words = set(words_of(text))
         by_word = self.by_word
-        found = {marker.framework + marker.id: marker for word in words if word in by_word for marker in by_word[word]}
-        yield from found.values()
-        yield from self.wordless
+        rare = tuple(marker for marker in self.wordless if _compiled(loosened(marker.pattern)).search(text))
+        if by_word.keys().isdisjoint(words):
+            return rare
+        # In the order of the files, whatever the order of a set: two bars of one line must meet in the same order.
+        found = {marker.name: marker for word in sorted(words & by_word.keys()) for marker in by_word[word]}
+        return (*found.values(), *rare)
+
+    def filter(self) -> list[dict[str, Any]]:
+        """What a host needs to keep marked lines of a log that grows faster than it can be shipped: ``pattern``, free
+        of its anchors since a carrier's mark may stand before the line, and ``words`` of which one must stand in it."""
+        kept = [
+            {"pattern": loosened(marker.pattern), "words": list(marker.words)}
+            for marker in self.all
+            if marker.edge not in ("heartbeat", "neutral") and marker.words
+        ]
+        return [*kept, *_TRACEBACKS]
+
+
+_TRACEBACKS: tuple[dict[str, Any], ...] = (
+    {"pattern": r"Traceback \(most recent call last\):", "words": ["Traceback"]},
+    {"pattern": r"\b\w*(?:Error|Exception): ", "words": []},
+)
+
+_NOT_LETTERS = bytes(c if chr(c).isalpha() and c < 128 else 32 for c in range(256))
+
+
+def words_of(text: str) -> list[bytes]:
+    """The runs of ASCII letters in ``text``."""
+    return text.encode("utf-8", "replace").translate(_NOT_LETTERS).split()
+
+
+@cache
+def loosened(pattern: str) -> str:
+    """The pattern without an anchor at its ends: it matches wherever the line stands behind something else."""
+    start = re.sub(r"^\^(?: \+|\\s\*| \?)?", "", pattern)
+    return start[:-1] if start.endswith("$") and not start.endswith("\\$") else start
 
 
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
-
-
-WORD = re.compile(r"[A-Za-z]{4,}")
 
 
 def required_words(pattern: str) -> tuple[str, ...]:
@@ -137,8 +188,8 @@ def _words(flat: str, groups: list[str]) -> tuple[str, ...]:
     return min((words for words in inner if words), key=len, default=())
 
 
-def parse(text: str, name: str) -> tuple[str, str, list[Marker]]:
-    """A marker file's framework, prefix and markers.
+def parse(text: str, name: str) -> MarkerFile:
+    """One marker file.
 
     Raises: ValueError with the file's and the marker's name where the file does not say what it must.
     """
@@ -146,46 +197,70 @@ def parse(text: str, name: str) -> tuple[str, str, list[Marker]]:
         table: dict[str, Any] = toml.loads(text)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    framework = str(table.get("framework", ""))
-    markers: list[Marker] = []
-    rows: list[dict[str, Any]] = table.get("marker", [])
-    for row in rows:
-        label = f"{name}: marker {row.get('id', len(markers))}"
-        if extra := row.keys() - _KEYS:
-            raise ValueError(f"{label}: unknown keys {', '.join(sorted(extra))}")
-        if missing := {"id", "pattern", "edge"} - row.keys():
-            raise ValueError(f"{label}: needs {', '.join(sorted(missing))}")
-        if row["edge"] not in EDGES:
-            raise ValueError(f"{label}: edge must be one of {', '.join(EDGES)}")
-        try:
-            re.compile(row["pattern"])
-        except re.error as error:
-            raise ValueError(f"{label}: {error}") from None
-        values: dict[str, Any] = {**row, "inside": tuple(row.get("inside", ())), "phase": row.get("phase", "")}
-        markers.append(Marker(framework=framework, words=required_words(row["pattern"]), **values))
-    return framework, str(table.get("prefix", "")), markers
+    if extra := table.keys() - {"framework", "prefix", "marker"}:
+        raise ValueError(f"{name}: unknown keys {', '.join(sorted(extra))}")
+    framework, prefix, rows = table.get("framework", ""), table.get("prefix", ""), table.get("marker", [])
+    if not isinstance(framework, str) or not isinstance(prefix, str) or not isinstance(rows, list):
+        raise ValueError(f"{name}: framework and prefix must be texts, and markers [[marker]] tables")
+    _check_pattern(prefix, f"{name}: prefix")
+    markers = tuple(_marker(framework, row, name, i) for i, row in enumerate(cast("list[Any]", rows)))
+    return MarkerFile(framework, prefix, markers)
 
 
-@lru_cache(maxsize=1)
-def load() -> Markers:
-    """All marker files of the package."""
-    by_word: dict[str, list[Marker]] = {}
-    wordless: list[Marker] = []
+def _marker(framework: str, row: Any, name: str, index: int) -> Marker:
+    if not isinstance(row, dict):
+        raise ValueError(f"{name}: marker {index} must be a [[marker]] table")
+    table = cast("dict[str, Any]", row)
+    label = f"{name}: marker {table.get('id', index)}"
+    if extra := table.keys() - _KEYS:
+        raise ValueError(f"{label}: unknown keys {', '.join(sorted(extra))}")
+    if missing := {"id", "pattern", "edge"} - table.keys():
+        raise ValueError(f"{label}: needs {', '.join(sorted(missing))}")
+    lists = {key: tuple(_texts(table.get(key, []), f"{label}: {key}")) for key in ("inside", "only", "during")}
+    for key in table.keys() - lists.keys():
+        if not isinstance(table[key], str):
+            raise ValueError(f"{label}: {key} must be a text")
+    if table["edge"] not in EDGES:
+        raise ValueError(f"{label}: edge must be one of {', '.join(EDGES)}")
+    if table["edge"] in ("begin", "progress", "end", "ready") and not table.get("phase"):
+        raise ValueError(f"{label}: needs phase")
+    _check_pattern(table["pattern"], label)
+    values: dict[str, Any] = {**table, **lists, "phase": table.get("phase", "")}
+    return Marker(framework=framework, words=required_words(table["pattern"]), **values)
+
+
+def _texts(value: Any, label: str) -> list[str]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in cast("list[Any]", value)):
+        raise ValueError(f"{label} must be a list of texts")
+    return cast("list[str]", value)
+
+
+def _check_pattern(pattern: str, label: str) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{label}: {error}") from None
+
+
+def gather(marker_files: Iterable[MarkerFile]) -> Markers:
+    """The markers of these files; of two with one name the later counts."""
+    every: dict[str, Marker] = {}
     prefixes: list[tuple[str, str]] = []
-    every: list[Marker] = []
+    for file in marker_files:
+        every.update({marker.name: marker for marker in file.markers})
+        if file.prefix:
+            prefixes.append((file.framework, file.prefix))
+    by_word: dict[bytes, list[Marker]] = {}
+    for marker in every.values():
+        for word in set(marker.words):
+            by_word.setdefault(word.encode(), []).append(marker)
+    wordless = tuple(marker for marker in every.values() if not marker.words)
+    return Markers({w: tuple(ms) for w, ms in by_word.items()}, wordless, tuple(prefixes), tuple(every.values()))
+
+
+@lru_cache(maxsize=4)
+def load(own: tuple[MarkerFile, ...] = ()) -> Markers:
+    """All markers of the package, and a user's ``own`` files after them."""
     folder = files("tui.diagnose").joinpath("markers")
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if not file.name.endswith(".toml"):
-            continue
-        framework, prefix, markers = parse(file.read_text(encoding="utf-8"), file.name)
-        if prefix:
-            prefixes.append((framework, prefix))
-        every += markers
-        for marker in markers:
-            for word in marker.words:
-                by_word.setdefault(word, []).append(marker)
-            if not marker.words:
-                wordless.append(marker)
-    return Markers(
-        {word: tuple(found) for word, found in by_word.items()}, tuple(wordless), tuple(prefixes), tuple(every)
-    )
+    ours = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
+    return gather([*(parse(file.read_text(encoding="utf-8"), file.name) for file in ours), *own])

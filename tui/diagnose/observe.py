@@ -24,6 +24,9 @@ from tui.model import Fact, Gpu, Launch, Member
 from tui.numbers import mean
 from tui.track import COVERED, Track
 
+STARTED_SLACK_S = 30.0
+"""A log's lines are this launch's from so long before its processes were seen to start."""
+
 
 class Scene:
     """A launch at ``now``. Everything is computed once, when asked for."""
@@ -58,10 +61,24 @@ class Scene:
     @cached_property
     def runs(self) -> list[Run]:
         """What the logs say of this run; what was written before its processes started is another run's."""
-        return [log.reader.run for log in self.logs if not self._of_another_run(log)]
+        return [run for log in self.logs if not self._of_another_run(log, run := self.run_of(log))]
 
-    def _of_another_run(self, log: LogTrack) -> bool:
-        run = log.reader.run
+    def run_of(self, log: LogTrack) -> Run:
+        """What a log says since the launch's processes started; an older run in the same file is another launch's."""
+        return log.reader.run_since(self._since)
+
+    @cached_property
+    def _since(self) -> float | None:
+        """Stamps are cut to seconds, and a recording sees a process one step late."""
+        return None if self.started_t is None else self.started_t - max(STARTED_SLACK_S, 3.0 * self.interval_s)
+
+    @cached_property
+    def attempt(self) -> int:
+        """The how-manieth attempt of the launch this is: restarts that the logs tell, or that the processes told."""
+        told = (log.reader.attempt_since(self._since) for log in self.logs)
+        return max(self.launch.attempt, *told, 1)
+
+    def _of_another_run(self, log: LogTrack, run: Run) -> bool:
         if run.over and (any(view.present for view in self.procs) or not log.reader.heard):
             return True  # it ended in order, before anybody looked or while processes live that have not written yet
         started = self.started_t
@@ -326,7 +343,8 @@ class Scene:
         """The phase by the log; before a word of it, a launch without a CUDA context imports."""
         if self.run.phase != "unknown":
             return self.run.phase
-        if self.run.counter is not None or self.has_context or not (self.living or self.run.lines):
+        begun = self.living or self.run.lines or (self.logs and all(log.size == 0 for log in self.logs))
+        if self.run.counter is not None or self.has_context or not begun:
             return "unknown"
         return "import"
 

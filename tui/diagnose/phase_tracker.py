@@ -13,19 +13,26 @@ from dataclasses import dataclass, field
 
 from tui.diagnose.markers import Marker
 from tui.diagnose.progress import Counter, Frame
+from tui.diagnose.tracebacks import Traceback
 
 _BURST_S = 20.0
 """Lines of one kind without a rank that come closer than this are one event of several ranks."""
 
 _YOUNG = frozenset({"unknown", "import", "wait_resources"})
+_EARLY = _YOUNG | {"spawn", "dist_init"}
+_DYING_S = 3.0
+"""The other ranks of a launch that fails say a little more before they end."""
 _SPANS = 400
 
 
 @dataclass(frozen=True, slots=True)
 class FatalLine:
+    """``rank`` printed it; of a launcher's line, the rank that it names."""
+
     t: float | None
     marker: Marker
     text: str
+    rank: int | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +66,9 @@ class Run:
         self.lines = 0
         self.request_t: float | None = None
         self.waits_for_baton: str | None = None
+        self.tracebacks: list[Traceback] = []
+        self.deduplicated = False
+        """Whether Ray left lines out that other ranks had printed: then no rank can be missed in a roll."""
         self.ranks: dict[int, tuple[str, float | None, int]] = {}
         self._order = 0
         self._lead: tuple[str, int] = ("unknown", 0)
@@ -77,6 +87,26 @@ class Run:
         """Whether more was seen than a beginning: another first line then begins another run."""
         return self.phase not in _YOUNG or self.ready or self.over or bool(self.fatal)
 
+    def is_followed_by(self, marker: Marker, rank: int | None, t: float | None) -> bool:
+        """Whether this line cannot belong to the run any more: another has begun.
+
+        By a launch's first line when more was seen than a beginning, or when it comes again too late for another
+        process of the same launch; after a failure also by an early line that this rank had printed before.
+        """
+        times, last = self._times_seen.get((marker.name, rank), (0, None))
+        if marker.run == "start":
+            late = times and last is not None and t is not None and t - last >= _BURST_S
+            return self.advanced or bool(late)
+        failed = [line.t for line in self.fatal] or ([self.last_t] if self.over else [])
+        if not failed or not times or marker.edge != "begin" or marker.phase not in _EARLY:
+            return False
+        return t is None or failed[-1] is None or t - failed[-1] >= _DYING_S
+
+    def note_traceback(self, trace: Traceback) -> None:
+        """Keep a traceback that is complete; the first is the root cause more often than not."""
+        if len(self.tracebacks) < 16:
+            self.tracebacks.append(trace)
+
     def note_line(self, t: float | None) -> None:
         self.lines += 1
         self.last_t = t if t is not None else self.last_t
@@ -85,13 +115,13 @@ class Run:
 
     def take(self, marker: Marker, rank: int | None, frame: Frame | None, t: float | None, text: str) -> bool:
         """Fold a recognised line in; says whether it counts as progress."""
-        if marker.edge in ("heartbeat", "neutral"):
+        if marker.edge in ("heartbeat", "neutral") or (marker.during and self.phase not in marker.during):
             return False
         if marker.framework:
             self._votes[marker.framework] += 1
         if marker.edge == "fatal":
             if len(self.fatal) < 32:
-                self.fatal.append(FatalLine(t, marker, text))
+                self.fatal.append(FatalLine(t, marker, text, rank))
             return False
         if marker.edge == "ready" and marker.framework != self.framework:
             return False
@@ -126,7 +156,7 @@ class Run:
 
     def behind(self) -> tuple[Roll, set[int]] | None:
         """The last line that all ranks print and some have not, with the ranks that are still before it."""
-        known = set(self.ranks)
+        known = set(self.ranks) if not self.deduplicated else set[int]()
         ahead: set[int] = set()
         for roll in reversed(self._rolls):
             missing = known - roll.ranks - ahead
@@ -139,7 +169,7 @@ class Run:
 
     def _occurrence(self, marker: Marker, rank: int | None, t: float | None) -> tuple[int, bool]:
         """The how-manieth time this rank prints the line, and whether it is the first rank to do so."""
-        key = (marker.framework + marker.id, rank)
+        key = (marker.name, rank)
         times, last = self._times_seen.get(key, (0, None))
         same_burst = rank is None and last is not None and t is not None and t - last < _BURST_S
         if not (same_burst and times):
@@ -163,6 +193,8 @@ class Run:
         current = self.phase_of(rank) if rank is not None and marker.who == "all" else self.phase
         if current in marker.inside and (current != "graph_capture" or self.phase_open):
             return current
+        if marker.only and current not in marker.only:
+            return current
         if marker.again and occurrence > 1:
             return marker.again
         full = frame is not None and frame.done >= frame.total > 0
@@ -181,7 +213,7 @@ class Run:
             self.spans.append((phase, t))
 
     def _count(self, marker: Marker, rank: int | None, frame: Frame, t: float | None) -> bool:
-        return self._tick((marker.framework + marker.id + frame.name, rank), frame, marker.unit or frame.unit, t)
+        return self._tick((marker.name + frame.name, rank), frame, marker.unit or frame.unit, t)
 
     def _tick(self, key: tuple[str, int | None], frame: Frame, unit: str, t: float | None) -> bool:
         counter = self._counters.get(key)
@@ -190,6 +222,7 @@ class Run:
                 self._counters.pop(next(iter(self._counters)))
             counter = self._counters[key] = Counter(unit)
         moved = counter.note(t, frame.done, frame.total)
+        counter.own_rate, counter.own_left_s = frame.rate, frame.left_s
         if moved:
             self.counter = counter
         return moved

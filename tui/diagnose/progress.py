@@ -10,43 +10,91 @@ from itertools import pairwise
 from tui.model import Progress
 from tui.numbers import median
 
-_BAR = re.compile(
-    r"(?P<desc>[^|]*?)\b(?P<pct>\d{1,3})%(?: Completed)? ?\|(?:[^|]*\|)? *"
-    r"(?P<n>\d[\d.]*)(?P<np>[kKMGT]?)/(?P<total>\d[\d.]*)(?P<tp>[kKMGT]?)"
-    r"(?: \[[\d:]+<[\d:?]+, *[\d.?]+(?P<unit>[^\]]*))?"
+_TAIL = (
+    r"\[(?P<elapsed>[\d:]+)(?:<(?P<left>[\d:?]+))?, *"
+    r"(?P<rate>[\d.]+[kMG]?|\?) ?(?P<unit>[^\],]*)(?:,[^\]]*)?(?P<end>\])?"
 )
+_AMOUNT = r"(?P<n>\d[\d.]*)(?P<np>[kKMGT]?)i?B?/(?P<total>\d[\d.]*)(?P<tp>[kKMGT]?)(?![\d.])"
+_BAR = re.compile(rf"\b(?P<pct>\d{{1,3}})%(?: Completed)?(?: ?\|(?:[^|]*\|)?)? *{_AMOUNT}(?:i?B)?(?P<tail> {_TAIL})?")
+_COUNT = re.compile(rf"(?:^|(?<=[ :]))(?P<n>\d[\d.]*)(?P<np>[kKMGT]?) ?[A-Za-z]+ {_TAIL}")
+"""A bar without a known total: ``12it [00:05,  2.3it/s]``."""
 _PAIR = re.compile(r"\d{1,3}% \((?P<n>\d+)/(?P<total>\d+)\)")
 _SCALE = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One drawing of a bar. ``name`` is its description without figures, to tell bars apart."""
+    """One drawing of a bar. ``name`` is its description without figures, to tell bars apart.
+
+    ``total`` is 0 where the bar does not know it. ``elapsed_s``, ``left_s`` and ``rate`` (a second) are the bar's own.
+    """
 
     name: str
     done: float
     total: float
     unit: str = ""
+    elapsed_s: float | None = None
+    left_s: float | None = None
+    rate: float | None = None
 
 
-def frame(text: str) -> Frame | None:
-    """The bar drawn in ``text``: tqdm's own, vLLM's and SGLang's ``n% Completed | n/total``, or ``n% (n/total)``.
+def frame(text: str, *, whole: bool = True) -> Frame | None:
+    """The bar drawn in ``text``: any shape of tqdm's (with or without a total, its bar, a postfix), vLLM's and SGLang's
+    ``n% Completed | n/total``, or ``n% (n/total)``.
+
+    ``whole`` false: the line goes on, and a drawing that may be cut in its figures does not count.
 
     >>> frame("Loading:  33% Completed | 1/3 [00:01<00:02,  1.1s/it]")
-    Frame(name='Loading: ', done=1.0, total=3.0, unit='it')
+    Frame(name='Loading: ', done=1.0, total=3.0, unit='it', elapsed_s=1.0, left_s=2.0, rate=0.9090909090909091)
     """
-    if "%" not in text or "/" not in text:
+    if "/" not in text:
         return None
-    found = _BAR.search(text)
-    if found is None:
-        pair = _PAIR.search(text)
-        return Frame("", float(pair["n"]), float(pair["total"])) if pair else None
+    if "%" in text:
+        if (found := _BAR.search(text)) is not None:
+            return _frame(text, found) if whole or found["end"] else None
+        if (pair := _PAIR.search(text)) is not None:
+            return Frame("", float(pair["n"]), float(pair["total"]))
+        return None
+    if "/s]" not in text and "s/" not in text:
+        return None
+    found = _COUNT.search(text)
+    return _frame(text, found) if found is not None and found["end"] else None
+
+
+def _frame(text: str, found: re.Match[str]) -> Frame | None:
+    said = found.groupdict()
     try:
-        done, total = float(found["n"]) * _SCALE[found["np"]], float(found["total"]) * _SCALE[found["tp"]]
+        done = float(found["n"]) * _SCALE[found["np"]]
+        total = float(said.get("total") or 0.0) * _SCALE[said.get("tp") or ""]
+        description = text[: found.start()].rpartition("|")[2][-200:]
+        name = re.sub(r"\(.*|[\d.]+", "", description)[-60:].lstrip()
+        if not said.get("elapsed"):
+            return Frame(name, done, total)
+        unit, rate = _speed(said.get("unit") or "", said.get("rate") or "?")
+        return Frame(name, done, total, unit, _duration(said["elapsed"]), _duration(said.get("left")), rate)
     except ValueError:
         return None
-    unit = re.sub(r"^\s*(?:s/)?|/s$|\?", "", found["unit"] or "").strip()
-    return Frame(re.sub(r"\(.*|[\d.]+", "", found["desc"])[-60:].lstrip(), done, total, unit)
+
+
+def _speed(unit: str, rate: str) -> tuple[str, float | None]:
+    """(unit, units a second): tqdm turns a slow rate over, ``1.1s/it``."""
+    slow = unit.startswith("s/")
+    unit = unit.removeprefix("s/").removesuffix("/s").strip()
+    if rate == "?":
+        return unit, None
+    value = float(rate.rstrip("kMG")) * _SCALE[rate.lstrip("0123456789.")]
+    if not slow:
+        return unit, value
+    return unit, 1.0 / value if value else None
+
+
+def _duration(text: str | None) -> float | None:
+    if not text or "?" in text:
+        return None
+    seconds = 0
+    for part in text.split(":"):
+        seconds = 60 * seconds + int(part or 0)
+    return float(seconds)
 
 
 @dataclass(slots=True)
@@ -57,6 +105,9 @@ class Counter:
     done: float = 0.0
     total: float | None = None
     moved_t: float | None = None
+    own_rate: float | None = None
+    own_left_s: float | None = None
+    """What the bar itself says; used until two of its steps were seen."""
     _steps: deque[tuple[float, float]] = field(default_factory=lambda: deque[tuple[float, float]](maxlen=12))
 
     def note(self, t: float | None, done: float, total: float | None) -> bool:
@@ -81,10 +132,10 @@ class Counter:
         return median(gaps) if gaps else None
 
     def progress(self) -> Progress:
-        rate = eta = None
+        rate, eta = self.own_rate, self.own_left_s
         if len(self._steps) > 1 and self._steps[-1][0] > self._steps[0][0]:
             (t0, n0), (t1, n1) = self._steps[0], self._steps[-1]
             rate = (n1 - n0) / (t1 - t0)
-            if rate > 0 and self.total is not None:
+            if rate > 0 and self.total:
                 eta = max(0.0, self.total - self.done) / rate
-        return Progress(self.done, self.total, self.unit or "items", rate, eta)
+        return Progress(self.done, self.total or None, self.unit or "items", rate, eta)

@@ -1,28 +1,54 @@
-"""Lines of one log to what they mean: markers, bars and heartbeats, folded into the run that wrote them.
+"""Lines of one log to what they mean: markers, bars, tracebacks and heartbeats, folded into the run that wrote them.
 
 Each line's words select the few markers that can match it, so that a log of unknown text costs one scan a line.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from tui.diagnose import markers as catalogue
+from tui.diagnose.carriers import Piece, Unwrapper
 from tui.diagnose.heartbeat import Recurrence
+from tui.diagnose.markers import Marker, Markers
 from tui.diagnose.phase_tracker import Run
 from tui.diagnose.progress import Frame, frame
-from tui.diagnose.stamps import stamp
+from tui.diagnose.ranknames import RankNames, Said
+from tui.diagnose.stamps import Stamps, spread_back
+from tui.diagnose.tracebacks import Place, Tracebacks
 from tui.model import LogLine
 
-_RANK = re.compile(r"\[[Rr]ank ?(\d+)\]|\[Gloo\] Rank (\d+)|\[RANK (\d+)\]|\bRank (\d+)[:\]]")
+_REPEATED = "x across cluster]"
+_EVENTS = 8192
+_RESTART_S = 600.0
+"""A run that begins this long after the last line of one that failed is taken for its next attempt where nobody knows
+when the launch began."""
+
+
+class _Told(NamedTuple):
+    """A line that meant something; ``marker`` is ``None`` for a bar that no marker knows."""
+
+    t: float | None
+    marker: Marker | None
+    rank: int | None
+    frame: Frame | None
+    text: str
+
+
+class _Meaning(NamedTuple):
+    """``quoted``: part of a traceback; ``known``: a marker or a bar knows it; ``progressed``: it counts as progress."""
+
+    quoted: bool = False
+    known: bool = False
+    progressed: bool = False
 
 
 class LogReader:
     """What a log has said so far. ``run`` is the run it speaks of now; earlier runs are only counted."""
 
-    def __init__(self) -> None:
+    def __init__(self, load: Callable[[], Markers] = catalogue.load) -> None:
         self.run = Run()
         self.news_t: float | None = None
         """When a line came last that says something new: a marker, a bar that moved, a kind of line not seen before."""
@@ -30,110 +56,169 @@ class LogReader:
         """When a line came last that does not come on a clock."""
         self.heard = False
         """Whether a line came while somebody watched; what lay there before may be of an earlier run."""
+        self._load = load
+        self._unwrapper = Unwrapper()
+        self._stamps = Stamps()
         self._recurrence = Recurrence()
-        self._rank_of_pid: dict[str, int] = {}
-        self._tp_size = 0
+        self._tracebacks = Tracebacks()
+        self._ranks = RankNames()
+        self._told: deque[_Told] = deque(maxlen=_EVENTS)
+        self._starts: deque[float | None] = deque([None], maxlen=256)
+        self._cut: tuple[float, Run] | None = None
 
     def read(self, lines: Sequence[LogLine], lay_until: float | None) -> None:
         """Take lines in. ``lay_until``: when the file was last written, for lines that lay there before."""
-        lump = [line for line in lines if line.t is None]
-        times = _times_of(lump, lay_until)
-        for line, when in zip(lump, times, strict=True):
-            self._line(line, when)
-        for line in lines:
-            if line.t is not None:
+        pieces = [piece for line in lines for piece in self._unwrapper.pieces(line)]
+        lump = [piece for piece in pieces if piece.t is None]
+        for piece, when in zip(lump, self._times_of(lump, lay_until), strict=True):
+            self._piece(piece, when)
+        for piece in pieces:
+            if piece.t is not None:
                 self.heard = True
-                self._line(line, line.t)
+                self._piece(piece, piece.t)
 
-    def _line(self, line: LogLine, t: float | None) -> None:
-        text = line.text
-        if not text.strip():
+    def run_since(self, started: float | None) -> Run:
+        """What was said from ``started`` on: before that, another launch wrote into the file. ``None``: all counts."""
+        run = self.run
+        if started is None or run.first_t is None or run.first_t >= started:
+            return run
+        if self._cut is None or self._cut[0] != started:
+            cut = Run(run.attempt)
+            for told in self._told:
+                if told.t is not None and told.t >= started:
+                    _fold(cut, told)
+            if run.last_t is not None and run.last_t >= started:
+                cut.note_line(run.last_t)
+            self._cut = (started, cut)
+        return self._cut[1]
+
+    def attempt_since(self, started: float | None) -> int:
+        """The how-manieth run of a launch that began at ``started`` this is, 1 for its first."""
+        if started is None:
+            return self.run.attempt
+        return max(1, sum(1 for t in self._starts if t is not None and t >= started))
+
+    # --------------------------------------------------------------------------------------------------- one line
+
+    def _times_of(self, lump: Sequence[Piece], lay_until: float | None) -> list[float | None]:
+        """When lines that lay there were written, by their own stamps; the last of them is the file's last write."""
+        stamps = [self._stamps.read(piece.head.stamp or piece.text) for piece in lump]
+        if lay_until is None:
+            return [None for _ in stamps]
+        took = 0.0
+        for piece, said in zip(reversed(lump), reversed(stamps), strict=True):
+            if said is not None:
+                break
+            drawn = frame(piece.text)
+            took = max(took, drawn.elapsed_s or 0.0) if drawn is not None else took
+        return spread_back(stamps, lay_until, took)
+
+    def _piece(self, piece: Piece, t: float | None) -> None:
+        text = piece.text
+        if not text or text.isspace():
             return
-        bar = frame(text)
-        progressed = recognised = False
-        if not line.open or bar is not None or text.startswith("..."):
-            recognised, progressed = self._recognise(text, bar, t, line.open)
-        self.run.note_line(t)
-        kind = "again" if recognised or bar is not None or line.open else self._recurrence.note(text, line.t)
+        bar = frame(text, whole=not piece.open)
+        said = self._recognise(piece, bar, t) if not piece.open or bar or text.startswith("...") else _Meaning()
+        self._note(t)
+        known = said.known or said.quoted or bar is not None or piece.open
+        kind = "again" if known else self._recurrence.note(text, piece.t, piece.head.source)
         if t is None:
             return
-        if progressed or (kind == "new" and not recognised):
+        if said.progressed or (kind == "new" and not said.known):
             self.news_t = t
-        if kind != "clock" and not (recognised and not progressed and bar is None):
+        if kind != "clock" and not (said.known and not said.progressed and bar is None):
             self.spoke_t = t
 
-    def _recognise(self, text: str, bar: Frame | None, t: float | None, is_open: bool) -> tuple[bool, bool]:
-        """(whether a marker or a bar knows the line, whether it counts as progress)"""
-        found = progressed = False
-        for marker in catalogue.load().candidates(catalogue.WORD.findall(text)):
-            if is_open and marker.edge != "progress":
+    def _note(self, t: float | None) -> None:
+        self.run.note_line(t)
+        if self._cut is not None and t is not None and t >= self._cut[0]:
+            self._cut[1].note_line(t)
+        if self._starts[-1] is None:
+            self._starts[-1] = t
+
+    def _recognise(self, piece: Piece, bar: Frame | None, t: float | None) -> _Meaning:
+        markers = self._load()
+        candidates = markers.of(piece.text)
+        traced = not piece.open and self._tracebacks.concern(piece.text)
+        if not (candidates or traced or bar):
+            return _Meaning()
+        said = self._ranks.split(piece.text, markers.prefixes)
+        place = self._trace(piece, said, t) if traced else ""
+        if place == "inside":
+            return _Meaning(quoted=True)
+        known, progressed = self._take_markers(piece, said, candidates, bar, t, only_fatal=place == "end")
+        if bar is not None and not known and not place:
+            rank = self._ranks.rank(piece.head, said, piece.text)
+            return _Meaning(known=True, progressed=self._take(_Told(t, None, rank, bar, "")))
+        return _Meaning(bool(place), known, progressed)
+
+    def _trace(self, piece: Piece, said: Said, t: float | None) -> Place:
+        rank = self._ranks.rank(piece.head, said, piece.text)
+        place, trace = self._tracebacks.feed(said.rest, piece.head.source, said.source, rank, t)
+        if place == "end" and trace is not None:
+            for run in self._runs():
+                run.note_traceback(trace)
+        return place
+
+    def _take_markers(
+        self,
+        piece: Piece,
+        said: Said,
+        candidates: Sequence[Marker],
+        bar: Frame | None,
+        t: float | None,
+        *,
+        only_fatal: bool,
+    ) -> tuple[bool, bool]:
+        """(whether a marker knows the line, whether it counts as progress)"""
+        text = piece.text
+        if _REPEATED in text:
+            for run in self._runs():
+                run.deduplicated = True
+        known = progressed = fatal = False
+        for marker in candidates:
+            if (piece.open and marker.edge != "progress") or (only_fatal and marker.edge != "fatal"):
                 continue
-            match = marker.match(text)
+            match = marker.match(said.rest) or (marker.match(text) if said.rest is not text else None)
             if match is None:
                 continue
-            if marker.run == "start" and self.run.advanced:
-                self.run = Run(self.run.attempt + 1)
             groups = match.groupdict()
-            drawn = bar
-            if bar is None and groups.get("n"):
-                drawn = Frame(marker.id, float(groups["n"] or 0), float(groups["total"] or 0))
-            if marker.id == "load.dots":
-                drawn = Frame(marker.id, float(len(text)), 100.0)
-            found = True
-            progressed |= self.run.take(marker, self._rank(text, groups), drawn, t, text)
-            if marker.edge == "fatal":
-                progressed = False
-        if bar is not None and not found:
-            return True, self.run.take_bar(bar, self._rank(text, {}), t)
-        return found, progressed
+            rank = self._ranks.rank(piece.head, said, text, groups)
+            known = True
+            fatal = fatal or marker.edge == "fatal"
+            progressed |= self._take(_Told(t, marker, rank, _drawn(marker, bar, groups, text), text))
+        return known, progressed and not fatal
 
-    def _rank(self, text: str, groups: dict[str, str | None]) -> int | None:
-        """The rank that printed the line: said by the line itself, its prefix, or its process id earlier."""
-        said_rank = groups.get("rank")
-        rank = int(said_rank) if said_rank else None
-        for prefix in _prefixes():
-            if found := prefix.search(text):
-                said = found.groupdict()
-                rank = rank if rank is not None else self._rank_of(said)
-                pid = said.get("pid")
-                if pid and rank is not None and (said.get("who") or "").startswith(("Worker", "VllmWorker")):
-                    self._rank_of_pid[pid] = rank
-                elif pid and rank is None:
-                    rank = self._rank_of_pid.get(pid)
-                break
-        if rank is None and (found := _RANK.search(text)):
-            rank = int(next(group for group in found.groups() if group))
-        return rank
+    # --------------------------------------------------------------------------------------------------------- runs
 
-    def _rank_of(self, said: dict[str, str | None]) -> int | None:
-        for name in ("rank", "mpi", "local"):
-            if said.get(name):
-                return int(said[name] or 0)
-        tp, pp = said.get("tp"), said.get("pp")
-        if tp is None:
-            return int(pp) if pp is not None else None
-        self._tp_size = max(self._tp_size, int(tp) + 1)
-        return int(pp or 0) * self._tp_size + int(tp)
+    def _runs(self) -> tuple[Run, ...]:
+        return (self.run,) if self._cut is None else (self.run, self._cut[1])
+
+    def _take(self, told: _Told) -> bool:
+        if told.marker is not None and self.run.is_followed_by(told.marker, told.rank, told.t):
+            self._begin_anew(told.t)
+        self._told.append(told)
+        if self._cut is not None and told.t is not None and told.t >= self._cut[0]:
+            _fold(self._cut[1], told)
+        return _fold(self.run, told)
+
+    def _begin_anew(self, t: float | None) -> None:
+        old, self._cut = self.run, None
+        soon = t is None or old.last_t is None or t - old.last_t <= _RESTART_S
+        self.run = Run(old.attempt + 1 if soon and not old.over else 1)
+        self._starts.append(t)
 
 
-@lru_cache(maxsize=1)
-def _prefixes() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern) for _, pattern in catalogue.load().prefixes)
+def _fold(run: Run, told: _Told) -> bool:
+    if told.marker is not None:
+        return run.take(told.marker, told.rank, told.frame, told.t, told.text)
+    return told.frame is not None and run.take_bar(told.frame, told.rank, told.t)
 
 
-def _times_of(lump: Iterable[LogLine], lay_until: float | None) -> list[float | None]:
-    """When lines that lay there were written: by their own stamps, the last of which is the file's last write.
-
-    Lines without a stamp take that of the line before; without any, or with stamps that run backwards, all lay there at
-    ``lay_until`` as far as can be told.
-    """
-    stamps: list[float | None] = []
-    last: float | None = None
-    for line in lump:
-        said = stamp(line.text)
-        last = said if said is not None else last
-        stamps.append(last)
-    if lay_until is None or last is None:
-        return [lay_until for _ in stamps]
-    end = last
-    return [lay_until - max(0.0, end - said) if said is not None else None for said in stamps]
+def _drawn(marker: Marker, bar: Frame | None, groups: dict[str, str | None], text: str) -> Frame | None:
+    """The counter that a line carries: its bar, its ``n`` and ``total``, or llama.cpp's dots, one for each percent."""
+    if marker.unit == "dots":
+        return Frame(marker.id, float(min(100, text.count("."))), 100.0)
+    if bar is None and groups.get("n"):
+        return Frame(marker.id, float(groups["n"] or 0), float(groups.get("total") or 0))
+    return bar

@@ -91,7 +91,8 @@ def _ranks(scene: Scene, phase: str) -> tuple[RankPhase, ...]:
     for view in scene.ranks:
         rank = view.member.rank
         log = next((log for log in scene.logs if log.host == view.member.host), None)
-        run = log.reader.run if log is not None and log.reader.run in scene.runs else scene.run
+        own = scene.run_of(log) if log is not None else scene.run
+        run = own if own in scene.runs else scene.run
         said = run.phase_of(rank) if rank is not None else phase
         found.append(RankPhase(rank or 0, view.member.host, phase if said == "unknown" else said))
     return tuple(sorted(found, key=lambda item: item.rank))

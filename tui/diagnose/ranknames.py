@@ -1,0 +1,85 @@
+"""Which rank wrote a line: said by the line, by its framework's prefix or its carrier, or by its process id earlier."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+from tui.diagnose.carriers import Head
+
+_IN_TEXT = re.compile(r"\[[Rr]ank ?(\d+)\]|\[Gloo\] Rank (\d+)|\[RANK (\d+)\]|\bRank (\d+)[:\]]")
+_PREFIXES_AT_MOST = 3
+_PIDS = 4096
+
+
+class Said(NamedTuple):
+    """A line without its framework's prefixes, and what they said."""
+
+    rest: str
+    rank: int | None = None
+    pid: str = ""
+    source: str = ""
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+class RankNames:
+    """What one log's prefixes have taught about who is which rank."""
+
+    def __init__(self) -> None:
+        self._of_pid: dict[str, int] = {}
+        self._tp_size = 0
+        self._widest = 0
+
+    def split(self, text: str, prefixes: tuple[tuple[str, str], ...]) -> Said:
+        """Take the frameworks' prefixes off ``text``."""
+        rest, rank, pid, source = text, None, "", ""
+        for _ in range(_PREFIXES_AT_MOST):
+            found = next((m for _, pattern in prefixes if (m := _compiled(pattern).match(rest)) and m.end()), None)
+            if found is None:
+                break
+            said = found.groupdict()
+            rank = rank if rank is not None else self._rank_of(said)
+            pid = said.get("pid") or pid
+            source = f"{source}/{said.get('pid') or ''}{'' if rank is None else f'r{rank}'}"
+            rest = rest[found.end() :]
+        return Said(rest, rank, pid, source)
+
+    def rank(self, head: Head, said: Said, text: str, groups: dict[str, str | None] | None = None) -> int | None:
+        """The writer's rank in the whole job, ``None`` where nothing tells it. ``groups`` are a marker's own."""
+        own = self._of_marker(groups or {})
+        pid = f"{head.source}/{said.pid}" if said.pid else ""
+        for rank in (own, said.rank, head.rank):
+            if rank is not None:
+                if pid and len(self._of_pid) < _PIDS:
+                    self._of_pid[pid] = rank
+                return rank
+        if pid and pid in self._of_pid:
+            return self._of_pid[pid]
+        if (found := _IN_TEXT.search(text)) is not None:
+            return int(next(group for group in found.groups() if group))
+        return head.local
+
+    def _of_marker(self, groups: dict[str, str | None]) -> int | None:
+        """A rank counted within ``total`` ranks: of a part of the job (a tensor-parallel group) it says nothing."""
+        rank, total = groups.get("rank"), groups.get("total")
+        if not rank:
+            return None
+        if total:
+            self._widest = max(self._widest, int(total))
+            if int(total) < self._widest:
+                return None
+        return int(rank)
+
+    def _rank_of(self, said: dict[str, str | None]) -> int | None:
+        if said.get("rank"):
+            return int(said["rank"] or 0)
+        tp, pp = said.get("tp"), said.get("pp")
+        if tp is None:
+            return int(pp) if pp is not None else None
+        self._tp_size = max(self._tp_size, int(tp) + 1)
+        return int(pp or 0) * self._tp_size + int(tp)
