@@ -46,6 +46,9 @@ class StillApp(GputopApp):
     def clock(self) -> float:
         return StillApp.now
 
+    def on_mount(self) -> None:
+        self._start_session()  # at once: a test need not wait for the first picture
+
 
 def still_app(state: str = "hung", *, theme: str = "dusk", first: Snapshot | None = None) -> StillApp:
     StillApp.now = 1000.0

@@ -166,8 +166,8 @@ async def test_what_a_session_raises_becomes_a_message() -> None:
     async def broken(launch_id: str) -> None:
         raise RuntimeError("py-spy is [/not] there")
 
-    told(app).take_stacks = broken  # type: ignore[method-assign]
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        told(app).take_stacks = broken  # type: ignore[method-assign]
         await pilot.press("d")
         await pilot.pause(0.3)
         assert "py-spy is [/not] there" in text(app)

@@ -122,8 +122,9 @@ class GputopApp(App[None]):
             self.notify(sentence, severity="warning", markup=False)
 
     def _start_session(self) -> None:
-        self.session = self._open_session()
-        self.session.start(self.post)
+        if self.session is None:
+            self.session = self._open_session()
+            self.session.start(self.post)
 
     def post(self, snapshot: Snapshot) -> None:
         """Take a snapshot; it is drawn at once after a pause, else with the next tick."""

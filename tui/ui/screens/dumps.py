@@ -61,7 +61,7 @@ class DumpFooter(Drawing):
 
 class DumpScreen(Screen[None]):
     BINDINGS: ClassVar[list[Binding]] = [  # pyright: ignore[reportIncompatibleVariableOverride]
-        Binding("escape,v", "leave", "back", id="dumps.back", tooltip="back to the main screen"),
+        Binding("escape", "leave", "back", id="dumps.back", tooltip="back to the main screen"),
         Binding("left_square_bracket", "process(-1)", "rank before", id="dumps.previous", tooltip="the rank before"),
         Binding("right_square_bracket", "process(1)", "next rank", id="dumps.next", tooltip="the next rank"),
         Binding("comma", "dump(-1)", "earlier", id="dumps.earlier", tooltip="the stacks taken before"),

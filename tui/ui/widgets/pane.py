@@ -69,6 +69,7 @@ class Drawing(Widget):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._rows: list[Line] = []
+        self._view: View | None = None
 
     @property
     def gputop(self) -> GputopApp:
@@ -76,6 +77,7 @@ class Drawing(Widget):
 
     def draw(self, view: View) -> None:
         """Show a view; what cannot be drawn says so in its place and takes nothing else down."""
+        self._view = view
         try:
             self.show(view)
         except Exception as error:
@@ -84,6 +86,11 @@ class Drawing(Widget):
 
     def show(self, view: View) -> None:
         raise NotImplementedError
+
+    def on_resize(self, event: Resize) -> None:
+        """A place of another size, or the first: what was to be shown is drawn into it."""
+        if self._view is not None:
+            self.draw(self._view)
 
     def set_rows(self, rows: list[Line]) -> None:
         """Draw these rows from the top; what is left below is blank."""
@@ -145,7 +152,6 @@ class Pane(Drawing, can_focus=True):
         self.top = 0
         self.following = self.FOLLOWS
         self.full = False
-        self._view: View | None = None
         self._painting = Painting([])
         self._painted_at = 0.0
         self._painted: object = None
@@ -155,7 +161,6 @@ class Pane(Drawing, can_focus=True):
 
     def show(self, view: View) -> None:
         """Paint what is to be seen of this view, and draw what changed; mere new readings wait their turn."""
-        self._view = view
         what = (view.standing, self.size, self.full)
         now = time.monotonic()
         if what == self._painted and now - self._painted_at < self.EVERY_S:
@@ -208,10 +213,6 @@ class Pane(Drawing, can_focus=True):
 
     def scroll_bottom(self) -> None:
         self.scroll_rows(len(self._painting.body))
-
-    def on_resize(self, event: Resize) -> None:
-        if self._view is not None:
-            self.show(self._view)
 
     def on_focus(self) -> None:
         self._draw()
