@@ -94,7 +94,7 @@ class HostBook:
             wchan=proc.wchan,
             gpus=self._gpus_of(proc.pid),
             sigabrt=sigabrt_effect(proc),
-            children=proc.children,
+            children=tuple(group for group in proc.children if group.n),
         )
 
     def _rate(self, proc: Proc, counter: str, scale: float) -> float | None:

@@ -49,13 +49,13 @@ def _row(view: View, p: ProcView, fitted: Sequence[tuple[Column, int]]) -> Line:
 def _cells(view: View, p: ProcView) -> dict[str, Line]:
     odd = (p.host, p.pid) in view.odd
     text, dim = ("bad", "bad") if odd else ("text", "dim")
-    state = "bad" if p.state in "ZDTtX" else text
+    state = "bad" if p.state in ("Z", "D", "T", "t", "X", "gone") else text
     return {
         "rank": [("" if p.rank is None else str(p.rank), "odd" if odd else text)],
         "host": [(p.host, dim)],
         "pid": [(str(p.pid), dim)],
         "role": [(p.role, dim)],
-        "state": [(p.state, state)],
+        "state": [("✗" if p.state == "gone" else p.state, state)],
         "cpu": [(fmt.number(p.cpu_pct, 1 if p.cpu_pct is not None and p.cpu_pct < 10 else 0), text)],
         "threads": [(fmt.number(p.threads), dim)],
         "rss": [(fmt.gib(p.rss_mib), dim)],
