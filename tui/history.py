@@ -29,11 +29,15 @@ PROC_FIELDS = (
     "cache_dir_bytes",
     "rss_mib",
     "major_faults",
+    "read_chars",
+    "voluntary_switches",
 )
 """``state`` is the letter's code point; the ``*_cpu_s`` of children add up what their groups burned, ended or not."""
 
 TAIL_LINES = 500
+HEAD_LINES = 60
 _FACTS = 200
+_SAYINGS = 512
 _REBASE_S = 2.0
 
 Ident = tuple[int, int]
@@ -71,6 +75,8 @@ class ProcTrack:
                 proc.cache_dir_bytes,
                 proc.rss_mib,
                 proc.major_faults,
+                proc.read_chars,
+                proc.voluntary_switches,
             ),
         )
         self.last = proc
@@ -101,6 +107,8 @@ class LogTrack:
         self.skipped_bytes = 0
         self.error: str | None = None
         self.tail: deque[LogLine] = deque(maxlen=TAIL_LINES)
+        self.head: list[str] = []
+        """The first lines that were read: versions and arguments stand there."""
         self.reader = LogReader(markers)
         self._wall_to_t = 0.0
 
@@ -133,6 +141,29 @@ class LogTrack:
         return None if self.grown_t is None else max(0.0, now - self.grown_t)
 
 
+class CardHistory:
+    """What a GPU's readings were at their extremes: its memory when it was first seen, and its power at work."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.first_mib = gpu.mem_used_mib
+        self.grown_mib = 0.0
+        """The most that its used memory ever rose above the least since."""
+        self.busy_w: float | None = None
+        """The most power that two readings in a row reached while a kernel was resident."""
+        self._least_mib = gpu.mem_used_mib
+        self._last_w: float | None = None
+
+    def add(self, gpu: Gpu) -> None:
+        used = gpu.mem_used_mib
+        if used is not None:
+            self._least_mib = used if self._least_mib is None else min(self._least_mib, used)
+            self.grown_mib = max(self.grown_mib, used - self._least_mib)
+        watts = gpu.power_w if (gpu.util_pct or 0.0) >= 30.0 else None
+        if watts is not None and self._last_w is not None:
+            self.busy_w = max(self.busy_w or 0.0, min(watts, self._last_w))
+        self._last_w = watts
+
+
 @dataclass(slots=True)
 class _Clock:
     boot_id: str = ""
@@ -150,12 +181,15 @@ class HostHistory:
         """When its processes were looked at first: those that were there then may be of any age."""
         self.latest: Sample | None = None
         self.gpus: dict[str, Track] = {}
+        self.cards: dict[str, CardHistory] = {}
         self.last_gpus: tuple[Gpu, ...] = ()
         """As NVML answered last; whether that is long ago, the tracks tell."""
         self.procs: dict[Ident, ProcTrack] = {}
         self.identities: dict[Ident, Identity] = {}
         self.logs: dict[str, LogTrack] = {}
         self.facts: dict[str, deque[Fact]] = {}
+        self.kernel_lines: dict[str, float] = {}
+        """What its kernel log said, and when each line was first seen."""
         self.net = Track(("rx_bytes", "tx_bytes"))
         self._clock = _Clock()
         self._gaps: deque[float] = deque(maxlen=9)
@@ -167,8 +201,11 @@ class HostHistory:
             self.first_t = sample.t
         self.last_gpus = sample.gpus if sample.gpus is not None else self.last_gpus
         for gpu in sample.gpus or ():
-            track = self.gpus.get(gpu_key(gpu)) or self.gpus.setdefault(gpu_key(gpu), Track(GPU_FIELDS))
-            track.add(t, [getattr(gpu, name) for name in GPU_FIELDS])
+            key = gpu_key(gpu)
+            if key not in self.gpus:
+                self.gpus[key], self.cards[key] = Track(GPU_FIELDS), CardHistory(gpu)
+            self.gpus[key].add(t, [getattr(gpu, name) for name in GPU_FIELDS])
+            self.cards[key].add(gpu)
         for proc in sample.procs:
             ident = (proc.pid, proc.start_ticks)
             self._proc(ident, sample.t).add(t, proc)
@@ -178,6 +215,8 @@ class HostHistory:
         self._add_logs(sample)
         for fact in sample.facts:
             self.facts.setdefault(fact.name, deque(maxlen=_FACTS)).append(fact)
+            if fact.name == "kernel_line" and len(self.kernel_lines) < _SAYINGS:
+                self.kernel_lines.setdefault(str(fact.value)[:400], fact.t)
         self.net.add(t, (sample.net_rx_bytes, sample.net_tx_bytes))
         self.latest = sample
 

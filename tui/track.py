@@ -104,6 +104,16 @@ class Track:
         column = self._tiers[0].columns[self._index[field]]
         return column[-1] if column and column[-1] == column[-1] else None
 
+    def last_growth(self, field: str, since: float, until: float, per_s: float) -> float | None:
+        """When a counter grew last by at least ``per_s`` a second between two rows, in ``[since, until]``."""
+        times, column = self._tiers[0].times, self._tiers[0].columns[self._index[field]]
+        for i in range(bisect_right(times, until) - 1, 0, -1):
+            if times[i] < since:
+                break
+            if column[i] - column[i - 1] >= per_s * (times[i] - times[i - 1]):  # never true of a NaN
+                return times[i]
+        return None
+
     def coverage(self, since: float, until: float, gap_s: float) -> float:
         """The share of ``[since, until]`` that lies within ``gap_s`` of a row at its end."""
         if until <= since:

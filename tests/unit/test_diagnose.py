@@ -197,7 +197,7 @@ def test_a_stale_lock_alone_is_nothing_and_with_sleeping_ranks_decides() -> None
     watch.sim.facts = [("lock_file", lock)]
     watch.run(60)
     assert watch.now.id not in ("suspect", "hung")
-    watch.sim.doing = dict.fromkeys(range(4), ASLEEP)
+    watch.sim.doing = dict.fromkeys(range(4), Doing(1.0, wchan="hrtimer_nanosleep"))
     watch.sim.facts = [("lock_file", lock)]
     began = watch.sim.t
     watch.run(40)

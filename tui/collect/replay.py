@@ -277,6 +277,11 @@ class Replay:
     def hosts(self) -> tuple[str, ...]:
         return tuple(host.name for host in self._hosts)
 
+    @property
+    def has_signals(self) -> bool:
+        """Whether processes or GPUs were recorded anywhere."""
+        return any(not host.silent for host in self._hosts)
+
     def steps(self) -> Iterator[tuple[float, list[Sample], Launch]]:
         """(time, samples since the step before in the order of time, the launch as far as it is seen). Once only."""
         step = 0

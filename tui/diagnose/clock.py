@@ -1,4 +1,5 @@
-"""How long nothing has moved, by what was observed: gaps in observation do not count."""
+"""How long nothing has moved, by what was observed: gaps in observation do not count, and a single late line or page-in
+does not wind the clock back."""
 
 from __future__ import annotations
 
@@ -10,37 +11,91 @@ from tui.diagnose.observe import Scene
 DOUBT_S = 32.0
 """After so much quiet, one look window with a little work in it is not yet a movement."""
 
+SECOND_LINE_S = (1.0, 45.0)
+"""While a launch is suspect or hung, a new kind of line is believed when another follows within this: side threads and
+watchdogs print a warning now and then, a launch that goes on prints more."""
+
+RHYTHM_S = (8.0, 120.0)
+"""Pauses between two pieces of work that count as a phase's own rhythm, shortest and longest."""
+
 
 class Clock:
-    """What is carried from verdict to verdict: since when nothing moves, and how much of that was not observed."""
+    """What is carried from verdict to verdict: since when nothing moves, and how much of that was not observed.
+
+    ``moved``: when anything moved last. ``solid``: when something moved last that no wait looks like; a busy core
+    alone moves the first and not the second. ``heard``: the last line that was believed to be news. ``pauses``: the
+    longest pause, by phase, after which work came back. ``slow``: seconds, by cause, that a healthy slowness was seen.
+    """
 
     def __init__(self, memory: Mapping[str, Any], scene: Scene) -> None:
-        start = min((host.first_t for host in scene.hosts if host.first_t is not None), default=scene.now)
+        start = scene.now - scene.watched_s
+        begun = max(start, scene.news_t or start)
         self.before: float | None = memory.get("now")
-        self.moved: float = memory.get("moved", max(start, scene.news_t or start))
-        self.credit: float = memory.get("credit", 0.0)
+        self.moved: float = memory.get("moved", begun)
+        self.solid: float = memory.get("solid", begun)
+        self.heard: float | None = memory.get("heard", scene.news_t)
         self.blind: float = memory.get("blind", 0.0)
-        self.built: str = memory.get("built", "")
         self.doubt: float | None = memory.get("doubt")
         self.slow: dict[str, float] = dict(memory.get("slow", {}))
+        self.pauses: dict[str, float] = dict(memory.get("pauses", {}))
+        self.built: tuple[str, ...] = tuple(memory.get("built", ()))
+        """Phases in which children or compilers were seen at work: builds pause between two files."""
+        self.stalled_since: float | None = memory.get("stalled_since")
+        self.was_grave: bool = memory.get("grave", False)
+        self.held: Mapping[str, Any] | None = memory.get("held")
+        self.rested: bool = memory.get("rested", False)
+        """Whether it was seen ready and not stuck."""
+        self._pending: float | None = memory.get("pending")
         self._now = scene.now
-        self._news = scene.news_t
+        self._hear(scene)
 
-    def note(self, scene: Scene, moves: bool) -> None:
-        """``moves``: somebody was seen at work in the look window. After a long quiet, one window is not enough."""
-        self._news = scene.news_t
-        if not moves:
+    def _hear(self, scene: Scene) -> None:
+        """Take in what the logs said new."""
+        news, progress = scene.news_t, scene.progress_t
+        if news is None or (self.heard is not None and news <= self.heard):
+            return
+        marked = progress is not None and (self.heard is None or progress > self.heard)
+        low, high = SECOND_LINE_S
+        if not self.was_grave or marked or (self._pending is not None and low <= news - self._pending <= high):
+            self.heard, self._pending = news, None
+        elif self._pending is None or news - self._pending > high:
+            self._pending = news
+
+    def note(self, scene: Scene, *, solid_t: float | None, weak_t: float | None = None) -> None:
+        """``solid_t``: when, in the look window, somebody was last seen at work; ``weak_t``: when a core was busy."""
+        now = self._now
+        if solid_t is None:
             self.doubt = None
-        elif self.doubt is None and self._now - self.moved >= max(DOUBT_S, 2.0 * scene.look_s):
-            self.doubt = self._now
-        elif self.doubt is not None and self._now - self.doubt >= 0.9 * scene.look_s:
+        elif self.doubt is None and now - self.solid >= max(DOUBT_S, 2.0 * scene.look_s) and self.was_grave:
+            self.doubt = now
+        elif self.doubt is not None and now - self.doubt >= 0.9 * scene.look_s:
             self.doubt = None
-        if moves and self.doubt is None:
-            self.moved, self.credit, self.blind = self._now, 0.9 * scene.look_s, 0.0
-        elif self._news is not None and self._news > self.moved:
-            self.moved, self.credit, self.blind = self._news, 0.0, 0.0
+        moved = max(
+            (t for t in (None if self.doubtful else solid_t, self.heard) if t is not None and t > self.solid),
+            default=None,
+        )
+        if moved is not None:
+            self._learn(scene, moved)
+            self.solid, self.blind = moved, 0.0
         elif not scene.observed and scene.workers:
-            self.blind += self._now - (self.before if self.before is not None else self._now)
+            self.blind += now - (self.before if self.before is not None else now)
+        self.moved = max(self.moved, self.solid, weak_t or self.solid)
+
+    def note_build(self, phase: str) -> None:
+        if phase not in self.built:
+            self.built = (*self.built[-7:], phase)
+
+    def _learn(self, scene: Scene, moved: float) -> None:
+        low, high = RHYTHM_S
+        pause = min(high, moved - self.solid - self.blind)
+        if pause >= low and pause > self.pauses.get(scene.phase, 0.0) and not self._first_in(scene):
+            self.pauses[scene.phase] = pause
+
+    @staticmethod
+    def _first_in(scene: Scene) -> bool:
+        """Whether the phase began only now: the pause before it was another phase's."""
+        since = scene.run.phase_since
+        return since is not None and scene.now - since <= 2.0 * scene.interval_s
 
     @property
     def doubtful(self) -> bool:
@@ -49,18 +104,30 @@ class Clock:
 
     @property
     def quiet_s(self) -> float:
-        """Observed seconds without movement. Work that a look window still shows ended near that window's start."""
-        silent = self._now - self._news if self._news is not None else float("inf")
-        since_move = self._now - self.moved + (self.credit if self._now > self.moved else 0.0)
-        return max(0.0, min(silent, since_move) - self.blind)
+        """Observed seconds without a movement that no wait looks like."""
+        return max(0.0, self._now - self.solid - self.blind)
+
+    def stall(self, stalled: bool) -> float:
+        """Note whether nobody is seen at work now; for how many seconds that has been judged so."""
+        if not stalled:
+            self.stalled_since = None
+        elif self.stalled_since is None:
+            self.stalled_since = self._now
+        return self._now - (self.stalled_since if self.stalled_since is not None else self._now)
 
     def memory(self) -> dict[str, Any]:
         return {
             "now": self._now,
             "moved": self.moved,
-            "credit": self.credit,
+            "solid": self.solid,
+            "heard": self.heard,
             "blind": self.blind,
-            "built": self.built,
             "doubt": self.doubt,
             "slow": self.slow,
+            "pauses": self.pauses,
+            "built": self.built,
+            "stalled_since": self.stalled_since,
+            "rested": self.rested,
+            "pending": self._pending,
+            "held": self.held,
         }

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from tui.diagnose import kernel_log
 from tui.diagnose.hypotheses import seen
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.judgement import Culprit, Judgement, silence
 from tui.diagnose.observe import Scene
 from tui.diagnose.phase_tracker import FatalLine, Run
 from tui.diagnose.views import ProcView
+
+FRONT = frozenset({"driver", "api", "engine_core", "data_parallel_controller"})
+"""Roles without which a launch is over; a launcher may end in order once it has started the ranks."""
+
+_ALIVE_S = 15.0
+"""An error's traceback counts, while all processes live, when for so long after it nothing moved."""
 
 
 def decide(scene: Scene) -> Judgement | None:
@@ -21,11 +28,19 @@ def _fatal(scene: Scene) -> Judgement | None:
     if not lines or (scene.run.ready and not scene.dead and scene.living):
         return None
     particular = [line for _, line in lines if line.marker.cause != "exception"]
+    if not particular and scene.living and not scene.dead and not _nothing_since(scene, lines[-1][1]):
+        return None  # tracebacks are printed, and survived, in many healthy starts
     line = (particular or [line for _, line in lines])[0]
     reasons = [f"fatal line: {line.text.strip()[:200]}"]
     if scene.living:
         reasons.append(f"{len(scene.living)} of its processes are still there")
     return Judgement("crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log")
+
+
+def _nothing_since(scene: Scene, line: FatalLine) -> bool:
+    """Whether a traceback was the last thing that happened, while the processes live on."""
+    since = line.t if line.t is not None else scene.now - (scene.silent_s or 0.0)
+    return min(scene.now - since, scene.unmoved_s) >= _ALIVE_S and not any(v.at_work for v in scene.living)
 
 
 def _stands(run: Run, line: FatalLine) -> bool:
@@ -47,8 +62,7 @@ def _dead(scene: Scene) -> Judgement | None:
     dead: list[ProcView] = []
     for view in scene.dead:
         died = scene.died_t(view)
-        settled = 2.0 if view.member.rank is not None else 10.0
-        if died is not None and (scene.now - died >= settled or scene.interval_s > settled):
+        if died is not None and scene.now - died >= _settled_s(scene, view) and not _ended_in_order(scene, view):
             dead.append(view)
     if not dead:
         return None
@@ -60,9 +74,20 @@ def _dead(scene: Scene) -> Judgement | None:
     named: list[Culprit] = [(view, view.member.rank, f"its process is {how}") for view in dead]
     fault = scene.xids[-1] if scene.xids and not killed else None
     if fault is not None:
-        reasons.insert(0, f"kernel log: {fault[:160]}")
+        reasons.insert(0, f"kernel log: {fault.text[:160]}")
     cause = "oom_kill" if killed else "gpu_fault" if fault is not None else "dead_rank"
     return Judgement("crashed", "proven", cause, reasons, probe="log", culprits=named)
+
+
+def _settled_s(scene: Scene, view: ProcView) -> float:
+    """How long an absence must last: it must be seen twice, unless looks are too rare for that."""
+    least = 2.0 if view.member.rank is not None else 8.0
+    return max(least, 0.9 * scene.interval_s) if scene.interval_s <= 12.0 else 0.0
+
+
+def _ended_in_order(scene: Scene, view: ProcView) -> bool:
+    """A launcher that is gone while its ranks go on has done its work."""
+    return view.member.rank is None and view.member.role not in FRONT and scene.unmoved_s < 30.0
 
 
 def _stopped(scene: Scene) -> Judgement | None:
@@ -80,13 +105,16 @@ def _oom_kills(scene: Scene) -> str | None:
     count = scene.fact_number("cgroup_oom_kill", 3600.0)
     if count:
         return f"the kernel killed {count:.0f} processes of its control group for memory"
-    lines = [str(fact.value) for fact in scene.facts("kernel_line", 3600.0)]
-    return next((f"kernel log: {line[:160]}" for line in lines if "out of memory" in line.lower()), None)
+    lines = [line for line, _, _ in scene.kernel_lines if kernel_log.of_memory(line)]
+    return f"kernel log: {lines[-1][:160]}" if lines else None
 
 
 def _gone(scene: Scene) -> Judgement | None:
     """All its processes have ended."""
     if scene.living or not scene.procs:
+        return None
+    ended = [died for view in scene.procs if (died := scene.died_t(view)) is not None]
+    if ended and scene.interval_s <= 12.0 and scene.now - max(ended) < 0.9 * scene.interval_s:
         return None
     run = scene.run
     finished = run.counter is not None and run.counter.full and scene.phase == "training_step"

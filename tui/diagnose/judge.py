@@ -1,7 +1,6 @@
 """From a scene to a judgement: decisive evidence first, then progress, then visible work, then the stall.
 
-Time asks, evidence answers: how long nothing was seen decides when to speak, never what is said. The times below count
-observed quiet only; a gap in observation stops them.
+One host that is not heard does not take the rest down: progress and work that others show still count.
 """
 
 from __future__ import annotations
@@ -13,84 +12,134 @@ from tui.diagnose.decisive import decide
 from tui.diagnose.hypotheses import Hypothesis, seen
 from tui.diagnose.hypotheses.healthy import HEALTHY_HYPOTHESES
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
-from tui.diagnose.judgement import Culprit, Judgement, silence
+from tui.diagnose.hypotheses.workers import busy_cores, solid
+from tui.diagnose.judgement import Judgement, fitting, silence
+from tui.diagnose.movement import last_movement
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import PLAIN_WORK, title
+from tui.diagnose.stall import HUNG_S, SUSPECT_S, judge_stall, stall_reasons
 from tui.diagnose.views import ProcView
 from tui.model import CauseId, Explanation
 
-SUSPECT_S = 32.0
-HUNG_S = 78.0
-"""Observed quiet after which a stall that no healthy explanation fits is suspect, and hung; times the patience of the
-explanation and of the phase. Compilers pause for up to 20 s between two files, readers for some seconds."""
-
-DECISIVE_S = 12.0
-"""The same for evidence that speaks for itself: enough for a second look."""
-
 RECENT_S = 10.0
-PHASE_PATIENCE: Mapping[str, float] = {"import": 3.0, "spawn": 2.0, "weight_load": 1.5, "checkpoint_save": 2.0}
-"""Modules on a network file system come without visible bytes for a while, and storage has hiccups."""
 
-LOG_ONLY_SUSPECT_S = 900.0
-"""A silent log without any signal: longer than nine tenths of the healthy silences on record, and no evidence."""
+LOG_ONLY_SUSPECT_S: Mapping[str, float] = {
+    "weight_download": 2700.0,
+    "weight_load": 2700.0,
+    "compile": 2700.0,
+    "jit_build": 2700.0,
+    "graph_capture": 1800.0,
+    "warmup": 2700.0,
+    "data_index": 1800.0,
+}
+"""A silent log without any signal: longer than healthy silences on record in that phase, and no evidence."""
+
+LOG_ONLY_ELSE_S = 900.0
+
+LIKELY: Mapping[str, CauseId] = {
+    "dist_init": "comm_init",
+    "post_load": "rank_wait",
+    "draft_load": "rank_wait",
+    "graph_capture": "graph_capture_deadlock",
+    "training_step": "collective_spin",
+    "weight_download": "download_stall",
+}
+"""What most hangs in a phase turned out to be, for want of any signal."""
 
 NOTABLE_S = 60.0
 """From this on, what slowed a start is named when it is over."""
 
-PAUSED_BUILD = 2.0
-"""More patience where compilers were at work in this phase already."""
+_SEEN_AT_WORK = frozenset(
+    {"kernel_build", "cpu_starved", "memory_refault", "slow_download", "slow_storage", "autotune", "gpu_work"}
+)
+"""Healthy explanations that rest on more than a busy core."""
 
 
 def judge(scene: Scene, clock: Clock) -> Judgement:
     """The judgement at ``scene.now``; ``clock`` is taken on to it."""
-    stale_after = max(12.0, 3.2 * scene.interval_s)
     if not scene.hosts or all(host.latest is None for host in scene.hosts):
-        clock.note(scene, moves=False)
+        clock.note(scene, solid_t=None)
         return Judgement("unknown", reasons=["nothing has been seen of its hosts yet"])
+    scene.unmoved_s = clock.quiet_s
     decided = decide(scene)
     if decided is not None:
-        clock.note(scene, moves=False)
+        clock.note(scene, solid_t=None)
         return decided
-    if scene.stale_s > stale_after:
-        clock.note(scene, moves=False)
-        host = min(scene.hosts, key=lambda host: host.latest.t if host.latest is not None else float("-inf")).name
-        return Judgement("unknown", reasons=[f"{host} has not been heard for {scene.stale_s:.0f} s"])
     if scene.run.ready:
-        return _served(scene, clock)
+        return _unheard(scene, clock) or _served(scene, clock)
     return _start_up(scene, clock)
 
 
+def _unheard(scene: Scene, clock: Clock) -> Judgement | None:
+    """A host whose samples have stopped coming."""
+    if scene.stale_s <= max(12.0, 3.2 * scene.interval_s):
+        return None
+    clock.note(scene, solid_t=None)
+    host = min(scene.hosts, key=lambda host: host.latest.t if host.latest is not None else float("-inf")).name
+    return Judgement("unknown", reasons=[f"{host} has not been heard for {scene.stale_s:.0f} s"], quiet_s=clock.quiet_s)
+
+
 def _start_up(scene: Scene, clock: Clock) -> Judgement:
-    progressing = _progressing(scene)
     if not scene.workers:
-        clock.note(scene, moves=False)
-        return progressing or _log_only(scene)
+        clock.note(scene, solid_t=None)
+        return _progressing(scene, clock) or _unheard(scene, clock) or _log_only(scene)
     healthy = [(h, h.explain(scene)) for h in HEALTHY_HYPOTHESES if h.concerns(scene.phase)]
     at_work = [(h, e) for h, e in healthy if e.alive and not h.waits]
-    clock.note(scene, moves=bool(at_work))
+    _note_work(scene, clock, at_work)
+    progressing = _progressing(scene, clock)
+    if progressing is not None:
+        clock.stall(False)
+        return _on_the_way(scene, clock, progressing, [e for _, e in healthy if e.alive])
+    if at_work and not clock.doubtful:
+        clock.stall(False)
+        return _slow(scene, clock, at_work, [e for _, e in healthy])
+    if (unheard := _unheard(scene, clock)) is not None:
+        return unheard
+    if not scene.observed:
+        return _unobserved(scene, clock)
+    waits = [(h, e) for h, e in healthy if e.alive and h.waits]
+    if waits:
+        return _waiting(scene, clock, waits[0], [e for _, e in healthy])
+    return judge_stall(scene, clock, [e for _, e in healthy])
+
+
+def _note_work(scene: Scene, clock: Clock, at_work: list[tuple[Hypothesis, Explanation]]) -> None:
+    """Tell the clock who moved when; a busy core alone may be a wait."""
+    views = solid(scene)
+    moving = bool(scene.gpu_kinds.get("works")) or any(gpu.mem_moved for gpu in scene.gpus)
+    solid_t = weak_t = None
+    if at_work and (views or moving or any(h.cause in _SEEN_AT_WORK for h, _ in at_work)):
+        solid_t = last_movement(scene, views, gpus=moving) or scene.now
+    elif at_work:
+        weak_t = last_movement(scene, busy_cores(scene) or scene.workers, gpus=False)
+    clock.note(scene, solid_t=solid_t, weak_t=weak_t)
+    if any(view.builds or view.children_work for view in scene.living):
+        clock.note_build(scene.phase)
     named = [h.cause for h, _ in at_work if h.cause not in PLAIN_WORK]
     if named and clock.before is not None:
         clock.slow[named[0]] = clock.slow.get(named[0], 0.0) + scene.now - clock.before
-    if any(h.cause == "kernel_build" for h, _ in at_work):
-        clock.built = scene.phase
-    if progressing is not None:
-        progressing.explanations = tuple(e for _, e in healthy if e.alive)
-        cause, seconds = _main_cause(clock)
-        if scene.phase == "training_step" and seconds >= NOTABLE_S:
-            progressing.cause = cause
-            progressing.reasons.append(f"its start was slow for {seconds:.0f} s: {title(cause)}")
-        progressing.quiet_s = clock.quiet_s
-        return progressing
-    if at_work and not clock.doubtful:
-        return _slow(scene, clock, at_work, [e for _, e in healthy])
-    waits = [(h, e) for h, e in healthy if e.alive and h.waits]
-    if not scene.observed:
-        return _unobserved(scene, clock)
-    if waits:
-        hypothesis, explanation = waits[0]
-        reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", silence(scene)]
-        return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(e for _, e in healthy))
-    return _stall(scene, clock, [e for _, e in healthy])
+
+
+def _on_the_way(scene: Scene, clock: Clock, judgement: Judgement, alive: list[Explanation]) -> Judgement:
+    judgement.explanations = tuple(alive)
+    cause, seconds = _main_cause(clock)
+    if scene.phase == "training_step" and seconds >= NOTABLE_S:
+        judgement.cause = cause
+        judgement.reasons.append(f"its start was slow for {seconds:.0f} s: {title(cause)}")
+    judgement.quiet_s = clock.quiet_s
+    return judgement
+
+
+def _waiting(
+    scene: Scene, clock: Clock, first: tuple[Hypothesis, Explanation], healthy: list[Explanation]
+) -> Judgement:
+    """A wait for somebody that the launch itself names; where that one can never come, it is judged as a stall."""
+    impossible = next((h for h in HUNG_HYPOTHESES if h.cause == "resources_missing"), None)
+    if impossible is not None and impossible.concerns(scene.phase) and impossible.explain(scene).alive:
+        return judge_stall(scene, clock, healthy)
+    hypothesis, explanation = first
+    reasons = [f"{title(hypothesis.cause)}: {fitting(explanation)}", silence(scene)]
+    return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(healthy), quiet_s=clock.quiet_s)
 
 
 # ------------------------------------------------------------------------------------------------- serving and progress
@@ -101,19 +150,22 @@ def _served(scene: Scene, clock: Clock) -> Judgement:
     spin = next(h for h in HUNG_HYPOTHESES if h.cause == "collective_spin")
     explanation = spin.explain(scene) if scene.workers else None
     stuck = explanation is not None and explanation.alive
-    clock.note(scene, moves=not stuck)
-    if stuck and explanation is not None and clock.quiet_s >= SUSPECT_S * 2:
-        hung = clock.quiet_s >= HUNG_S * 2
-        reasons = ["ready, but the GPUs have been spinning since", *_stall_reasons(scene)]
-        return Judgement(
-            "hung" if hung else "suspect",
-            "firm" if hung else "weak",
-            spin.cause,
-            reasons,
-            (explanation,),
-            probe=spin.probe,
-            quiet_s=clock.quiet_s,
-        )
+    clock.note(scene, solid_t=None if stuck else scene.now)
+    if not stuck or explanation is None or clock.quiet_s < SUSPECT_S * 2:
+        return _ready(clock)
+    asked = scene.run.request_t is not None or clock.rested
+    hung = clock.quiet_s >= HUNG_S * 2 and asked
+    reasons = ["ready, but since then a request does not end: the GPUs spin", *stall_reasons(scene)]
+    if not asked:
+        reasons.append("whether anything was asked of it has not been seen")
+    verdict, strength = ("hung", "firm") if hung else ("suspect", "weak")
+    return Judgement(
+        verdict, strength, spin.cause, reasons, (explanation,), probe=spin.probe, quiet_s=clock.quiet_s, still=True
+    )
+
+
+def _ready(clock: Clock) -> Judgement:
+    clock.rested = True
     cause, seconds = _main_cause(clock)
     reasons = ["it said that it is ready"]
     if seconds >= NOTABLE_S:
@@ -126,14 +178,14 @@ def _main_cause(clock: Clock) -> tuple[CauseId, float]:
     return max(clock.slow.items(), key=lambda item: item[1], default=("idle", 0.0))
 
 
-def _progressing(scene: Scene) -> Judgement | None:
+def _progressing(scene: Scene, clock: Clock) -> Judgement | None:
     """Something that counts as progress moved within twice its own usual interval, or within ten seconds."""
     counter_s = min(scene.run.interval_s() or 0.0, 600.0)
     if scene.progress_t is not None and scene.now - scene.progress_t <= max(RECENT_S, 2.0 * counter_s):
         counter = scene.run.counter
         said = f"{counter.done:g} of {counter.total:g} {counter.unit}" if counter and counter.total else scene.phase
         return Judgement("progressing", "firm", reasons=[f"{said}; moved {scene.now - scene.progress_t:.0f} s ago"])
-    if scene.news_t is not None and scene.now - scene.news_t <= RECENT_S and any(log.tail for log in scene.logs):
+    if clock.heard is not None and scene.now - clock.heard <= RECENT_S and any(log.tail for log in scene.logs):
         return Judgement("progressing", "weak", reasons=["the log says something new"])
     young = [view for view in scene.living if scene.now - _seen_t(scene, view) <= max(RECENT_S, scene.look_s)]
     if young:
@@ -160,9 +212,12 @@ def _log_only(scene: Scene) -> Judgement:
     first = min((host.first_t for host in scene.hosts if host.first_t is not None), default=scene.now)
     if scene.came_late and scene.now - first <= 2.0 * RECENT_S:
         return Judgement("unknown", reasons=[f"watched for {scene.now - first:.0f} s only; its log was still before"])
-    if silent >= LOG_ONLY_SUSPECT_S:
+    if scene.gpu_kinds.get("works"):
+        return Judgement("slow", "weak", reasons=[f"no process of it can be seen; {seen.gpus(scene)}", silence(scene)])
+    if silent >= LOG_ONLY_SUSPECT_S.get(scene.phase, LOG_ONLY_ELSE_S):
         reasons = [f"log still for {silent:.0f} s in {scene.phase}", "no process or GPU of it can be seen to say more"]
-        return Judgement("suspect", "weak", reasons=reasons, probe="snapshot", quiet_s=silent)
+        cause = LIKELY.get(scene.phase)
+        return Judgement("suspect", "weak", cause, reasons, probe="snapshot", quiet_s=silent)
     return Judgement(
         "slow", "weak", reasons=[f"log still for {silent:.0f} s in {scene.phase}; nothing else can be seen"]
     )
@@ -182,131 +237,15 @@ def _slow(
 ) -> Judgement:
     hypothesis, explanation = at_work[0]
     named = hypothesis.cause not in PLAIN_WORK
-    reasons = [f"{title(hypothesis.cause)}: {_fitting(explanation)}", silence(scene)]
+    reasons = [f"{title(hypothesis.cause)}: {fitting(explanation)}", silence(scene)]
+    beyond_doubt = clock.quiet_s <= 2.0 * scene.look_s
+    if not beyond_doubt:
+        reasons.append(f"nothing but busy cores for {clock.quiet_s:.0f} s")
     return Judgement(
         "slow",
-        "firm",
+        "firm" if beyond_doubt else "weak",
         hypothesis.cause if named else None,
         reasons,
         tuple(healthy),
         quiet_s=clock.quiet_s,
     )
-
-
-def _stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
-    """Nobody was seen at work. The explanation that stands says how long that must last before it counts."""
-    rivals = [(h, h.explain(scene)) for h in HUNG_HYPOTHESES if h.concerns(scene.phase)]
-    standing = [(h, e) for h, e in rivals if e.alive]
-    hypothesis, explanation = standing[0] if standing else (None, None)
-    judgement = Judgement(
-        "waiting",
-        reasons=_stall_reasons(scene),
-        explanations=tuple([e for _, e in standing] + healthy + [e for _, e in rivals if not e.alive]),
-        quiet_s=clock.quiet_s,
-        still=True,
-    )
-    suspect_s, hung_s = _times(scene, clock, hypothesis)
-    decisive = hypothesis is not None and hypothesis.decisive
-    doubts = [] if decisive else _doubts(scene, clock, healthy, hung_s)
-    if hypothesis is None and doubts:
-        suspect_s *= _OPEN_FOR  # nothing speaks for a hang, and something that may be healthy could not be seen
-    if clock.quiet_s < suspect_s:
-        judgement.cause = "rank_missing" if hypothesis is not None and hypothesis.cause == "rank_missing" else None
-        judgement.reasons.insert(0, f"nothing has moved for {clock.quiet_s:.0f} s: too early to say")
-        return judgement
-    judgement.culprits = _culprits(scene)
-    judgement.cause = hypothesis.cause if hypothesis is not None else None
-    judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
-    judgement.reasons += doubts
-    if hypothesis is None or explanation is None or clock.quiet_s < hung_s or doubts:
-        judgement.id = "unknown" if _may_be_idle(scene) else "suspect"
-        return judgement
-    judgement.id = "hung"
-    judgement.strength = "proven" if decisive else "weak" if any(_open(e) for e in healthy) else "firm"
-    if decisive:
-        judgement.reasons.insert(0, f"{title(hypothesis.cause)}: {_fitting(explanation)}")
-    return judgement
-
-
-def _doubts(scene: Scene, clock: Clock, healthy: list[Explanation], hung_s: float) -> list[str]:
-    """What keeps a stall from being certain, in words."""
-    doubts = [
-        f"not refuted: {e.title} ({_open_point(e)})" for e in healthy if _open(e) and clock.quiet_s < _OPEN_FOR * hung_s
-    ]
-    if scene.mute and not scene.gpu_kinds.get("spins"):
-        doubts.append("no log says what it should be doing: an idle process looks the same")
-    return doubts[:2]
-
-
-def _may_be_idle(scene: Scene) -> bool:
-    """Without a log, a sleeping process that listens, or is alone, is as likely a server or a notebook at rest."""
-    return scene.mute and not scene.gpu_kinds.get("spins") and (bool(scene.launch.ports) or len(scene.workers) == 1)
-
-
-_OPEN_FOR = 4.0
-"""So many times the time for ``hung``, an explanation that rests on what could not be read holds the verdict back: no
-kernel of a start-up runs for minutes while every thread of every rank sleeps."""
-
-_LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
-"""Signals that are read at every tick; where they are unknown, an explanation that rests on them stands."""
-
-
-def _open(explanation: Explanation) -> bool:
-    """A healthy explanation that nothing refutes, because what it rests on could not be seen."""
-    first = explanation.predictions[0]
-    refuted = any(p.outcome == "refutes" for p in explanation.predictions)
-    return not refuted and first.outcome == "unknown" and first.signal in _LOOKED_AT
-
-
-def _times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[float, float]:
-    """Quiet seconds until suspect and until hung."""
-    if hypothesis is not None and hypothesis.decisive:
-        return DECISIVE_S, DECISIVE_S
-    patience = hypothesis.patience if hypothesis is not None else 2.0
-    if hypothesis is None or not hypothesis.particular:
-        patience *= PHASE_PATIENCE.get(scene.phase, 1.0)
-    if clock.built == scene.phase:
-        patience *= PAUSED_BUILD
-    if hypothesis is not None and hypothesis.cause == "comm_init" and _unwatched_peers(scene):
-        patience *= 2.0
-    pace = scene.run.interval_s() or 0.0
-    silent = scene.silent_s or 0.0
-    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 3.0 * HUNG_S * patience:
-        patience = 1.0  # whatever healthy wait looks the same for a while has had its time before anybody looked
-    return max(SUSPECT_S * patience, 1.5 * pace), max(HUNG_S * patience, 3.0 * pace)
-
-
-def _unwatched_peers(scene: Scene) -> bool:
-    return scene.launch.world_size is not None and scene.launch.world_size > (scene.expected or 0)
-
-
-def _stall_reasons(scene: Scene) -> list[str]:
-    reasons = [silence(scene), seen.cpu(scene), seen.gpus(scene)]
-    reasons.append(f"{seen.builders(scene)}, {seen.children(scene)}, {seen.byte_flow(scene)}")
-    return [reason for reason in reasons if reason]
-
-
-def _fitting(explanation: Explanation) -> str:
-    return "; ".join(dict.fromkeys(p.seen for p in explanation.predictions if p.outcome == "fits"))
-
-
-def _open_point(explanation: Explanation) -> str:
-    return "; ".join(p.signal for p in explanation.predictions if p.outcome == "unknown")
-
-
-def _culprits(scene: Scene) -> list[Culprit]:
-    """Who stands elsewhere. Rarity alone is no evidence: it takes a state, an absence or a line not printed."""
-    if scene.stopped:
-        return [(view, view.member.rank, f"stopped, state {view.state}") for view in scene.stopped]
-    if scene.missing:
-        return [(None, rank, "has no process on the watched hosts") for rank in scene.missing]
-    spins = scene.gpu_kinds.get("spins", 0)
-    asleep = [view for view in scene.ranks if view.asleep]
-    if spins and 0 < len(asleep) <= spins and all(v.one_core for v in scene.ranks if not v.asleep):
-        return [(view, view.member.rank, "asleep while the others spin in a collective") for view in asleep]
-    roll = scene.run.behind()
-    if roll is not None:
-        by_rank = {view.member.rank: view for view in scene.ranks}
-        what = f'has not printed "{roll[0].marker.example.split("] ")[-1][:40]}"'
-        return [(by_rank[rank], rank, what) for rank in sorted(roll[1]) if rank in by_rank]
-    return []

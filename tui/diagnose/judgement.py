@@ -14,6 +14,11 @@ Culprit = tuple[ProcView | None, int | None, str]
 
 @dataclass(slots=True)
 class Judgement:
+    """``reasons``: the best first.
+
+    ``strength``: weak where a rival stands or nothing could be refuted, firm where every healthy rival was refuted by an observation (for what is healthy: the work itself was seen), proven where evidence
+    speaks for itself: a needed process is gone, a fatal line, a lock whose owner is dead, a stopped process, an Xid."""
+
     id: VerdictId
     strength: Strength = "weak"
     cause: CauseId | None = None
@@ -31,3 +36,8 @@ class Judgement:
 def silence(scene: Scene) -> str:
     """How long the log has been still, in words."""
     return "no log" if scene.silent_s is None else f"log still for {scene.silent_s:.0f} s"
+
+
+def fitting(explanation: Explanation) -> str:
+    """What was seen of that which the explanation predicts."""
+    return "; ".join(dict.fromkeys(p.seen for p in explanation.predictions if p.outcome == "fits"))

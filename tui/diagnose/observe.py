@@ -3,26 +3,24 @@ was not sampled."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 
+from tui.diagnose.cards import cards_of
+from tui.diagnose.kernel_log import Xid, xid
 from tui.diagnose.phase_tracker import Run, foremost
 from tui.diagnose.phases import BEFORE_GPU
-from tui.diagnose.views import (
-    CONTEXT_MIB,
-    GPU_MOVES_MIB,
-    LONG_S,
-    LOOK_S,
-    MB,
-    TRICKLE_BPS,
-    GpuView,
-    ProcView,
-    gpu_kind,
-)
-from tui.history import History, HostHistory, LogTrack, ProcTrack, gpu_key
-from tui.model import Fact, Gpu, Launch, Member
-from tui.numbers import mean
+from tui.diagnose.sweeps import Sweep, sweep
+from tui.diagnose.views import CONTEXT_MIB, GROWING_MIB, LONG_S, LOOK_S, MB, TRICKLE_BPS, GpuView, ProcView
+from tui.history import History, HostHistory, LogTrack, ProcTrack
+from tui.model import Fact, Launch, Member
+from tui.numbers import mean, median
 from tui.track import COVERED, Track
+
+_BLOCKED, _STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "DTtZX")
+
+
+_STATES_S = 20.0
+"""The window over which the states of a process are counted."""
 
 STARTED_SLACK_S = 30.0
 """A log's lines are this launch's from so long before its processes were seen to start."""
@@ -33,6 +31,8 @@ class Scene:
 
     def __init__(self, history: History, launch: Launch, now: float) -> None:
         self.history, self.launch, self.now = history, launch, now
+        self.unmoved_s = 0.0
+        """For how many observed seconds nothing has moved that no wait looks like, as carried from the step before."""
 
     # ------------------------------------------------------------------------------------------------ hosts and logs
 
@@ -46,12 +46,23 @@ class Scene:
 
     @cached_property
     def look_s(self) -> float:
+        """The window for "now" of what is counted (CPU time, bytes): two samples enclose it."""
+        return max(LOOK_S, 0.95 * self.interval_s)
+
+    @cached_property
+    def gauge_s(self) -> float:
+        """The window for what is read at an instant (utilisation, states): two samples and more lie in it."""
         return max(LOOK_S, 2.1 * self.interval_s)
 
     @cached_property
     def stale_s(self) -> float:
         """How old the oldest host's last sample is."""
         return max((self.now - host.latest.t for host in self.hosts if host.latest is not None), default=0.0)
+
+    @cached_property
+    def watched_s(self) -> float:
+        """How long it has been watched."""
+        return self.now - min((host.first_t for host in self.hosts if host.first_t is not None), default=self.now)
 
     @cached_property
     def logs(self) -> list[LogTrack]:
@@ -133,6 +144,10 @@ class Scene:
         times = [run.progress_t for run in self.runs if run.progress_t is not None]
         return max(times, default=None)
 
+    def last_words(self, lines: int = 40) -> list[str]:
+        """The last lines of all logs, oldest first."""
+        return [line.text for log in self.logs for line in list(log.tail)[-lines:]]
+
     # ------------------------------------------------------------------------------------------------------ processes
 
     @cached_property
@@ -140,11 +155,15 @@ class Scene:
         """The launch's processes, ended ones included (``present`` false)."""
         views: list[ProcView] = []
         for member in self.launch.members:
-            host = self.history.host(member.host)
-            track = host.procs.get((member.pid, member.start_ticks)) if host is not None else None
-            if host is not None and track is not None:
-                views.append(self._proc(member, host, track))
+            found = self.track_of(member)
+            if found is not None:
+                views.append(self._proc(member, *found))
         return views
+
+    def track_of(self, member: Member) -> tuple[HostHistory, ProcTrack] | None:
+        host = self.history.host(member.host)
+        track = host.procs.get((member.pid, member.start_ticks)) if host is not None else None
+        return None if host is None or track is None else (host, track)
 
     def _proc(self, member: Member, host: HostHistory, proc: ProcTrack) -> ProcView:
         last = proc.last
@@ -160,8 +179,9 @@ class Scene:
             value = track.rate(name, since, self.now, gap).value
             return None if value is None else value * scale
 
-        states = track.values("state", since, self.now)
-        flow = (rate("read_bytes") or 0.0) + (rate("write_bytes") or 0.0)
+        states = track.values("state", max(self.now - max(_STATES_S, 1.5 * self.gauge_s), proc.seen_t), self.now)
+        read, chars = rate("read_bytes"), rate("read_chars")
+        read = max((value for value in (read, chars) if value is not None), default=None)  # a cached file is read too
         return ProcView(
             member,
             state,
@@ -170,19 +190,40 @@ class Scene:
             cpu=rate("cpu_s", 100.0),
             children=rate("children_cpu_s", 100.0),
             compilers=rate("compilers_cpu_s", 100.0),
-            read=rate("read_bytes"),
+            read=read,
             write=rate("write_bytes"),
             received=rate("net_rx_bytes"),
             cache=rate("cache_dir_bytes"),
-            trickles=flow >= TRICKLE_BPS[0] and self._long_flow(track, proc.seen_t, gap) >= TRICKLE_BPS[1],
-            blocked_share=sum(1 for code in states if code == 68.0) / len(states) if states else 0.0,
+            trickles=(read or 0.0) + (rate("write_bytes") or 0.0) >= TRICKLE_BPS and self._trickles(track, proc, gap),
+            grows=self._grows(track, proc.seen_t),
+            wakes=rate("voluntary_switches"),
+            blocked_share=states.count(_BLOCKED) / len(states) if states else 0.0,
+            blocked_now=_BLOCKED in track.values("state", self.now - self.gauge_s, self.now),
             coverage=coverage,
         )
 
-    def _long_flow(self, track: Track, seen_t: float, gap: float) -> float:
-        since = max(self.now - max(LONG_S, 3.0 * self.look_s), seen_t)
-        rates = [track.rate(name, since, self.now, gap).value for name in ("read_bytes", "write_bytes")]
-        return sum(value for value in rates if value is not None)
+    def _trickles(self, track: Track, proc: ProcTrack, gap: float) -> bool:
+        """Whether bytes come steadily, if slowly: in both halves of the long window. A page-in comes in one."""
+        half = max(LONG_S / 2.0, 1.6 * self.interval_s)
+        if self.now - proc.seen_t < 2.0 * half:
+            return False
+        for until in (self.now, self.now - half):
+            rates = [track.rate(name, until - half, until, gap).value for name in ("read_bytes", "write_bytes")]
+            if sum(value for value in rates if value is not None) < TRICKLE_BPS:
+                return False
+        return True
+
+    def _grows(self, track: Track, seen_t: float) -> bool:
+        """Whether its memory rose from third to third of the long window."""
+        third = max(LONG_S / 3.0, 1.6 * self.interval_s)
+        held = [
+            track.values("rss_mib", max(seen_t, self.now - k * third), self.now - (k - 1) * third) for k in (3, 2, 1)
+        ]
+        lately = [track.values("rss_mib", self.now - k * self.look_s, self.now - (k - 1) * self.look_s) for k in (2, 1)]
+        if not all(held) or not all(lately) or median(lately[1]) - median(lately[0]) < GROWING_MIB * 2.0 / 3.0:
+            return False
+        first, second, last = (median(values) for values in held)
+        return second - first >= GROWING_MIB and last - second >= GROWING_MIB
 
     @cached_property
     def living(self) -> list[ProcView]:
@@ -199,6 +240,11 @@ class Scene:
         return self.ranks or self.living
 
     @cached_property
+    def helpers(self) -> list[ProcView]:
+        """Living processes that are no ranks, where ranks are known: front ends, engine cores, launchers."""
+        return [view for view in self.living if view.member.rank is None] if self.ranks else []
+
+    @cached_property
     def dead(self) -> list[ProcView]:
         """Needed processes that have ended or are zombies, and were not replaced by another of the same place."""
         alive = {(view.member.rank, view.member.role) for view in self.living}
@@ -212,20 +258,19 @@ class Scene:
         ]
 
     def died_t(self, view: ProcView) -> float | None:
-        host = self.history.host(view.member.host)
-        proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
-        if proc is None:
+        found = self.track_of(view.member)
+        if found is None:
             return None
+        proc = found[1]
         if proc.gone_t is not None:
             return proc.gone_t
         times, states = proc.track.window("state", proc.seen_t, self.now)
-        return next((t for t, code in zip(times, states, strict=True) if code in (90.0, 88.0)), None)
+        return next((t for t, code in zip(times, states, strict=True) if code in (_ZOMBIE, _DEAD)), None)
 
     def first_and_last(self, view: ProcView, field: str) -> tuple[float | None, float | None]:
         """The first and the last reading of a process's counter."""
-        host = self.history.host(view.member.host)
-        proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
-        values = proc.track.values(field, proc.seen_t, self.now) if proc is not None else []
+        found = self.track_of(view.member)
+        values = found[1].track.values(field, found[1].seen_t, self.now) if found is not None else []
         return (values[0], values[-1]) if values else (None, None)
 
     @cached_property
@@ -234,14 +279,13 @@ class Scene:
         return [view for view in self.living if view.state in "Tt" and self._stopped_s(view) >= 20.0]
 
     def _stopped_s(self, view: ProcView) -> float:
-        host = self.history.host(view.member.host)
-        proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
-        if proc is None:
+        found = self.track_of(view.member)
+        if found is None:
             return 0.0
-        times, states = proc.track.window("state", self.now - 120.0, self.now)
+        times, states = found[1].track.window("state", self.now - 120.0, self.now)
         since = self.now
         for t, code in zip(reversed(times), reversed(states), strict=True):
-            if code not in (84.0, 116.0):
+            if code not in (_STOPPED, _TRACED):
                 break
             since = t
         return self.now - since
@@ -271,41 +315,29 @@ class Scene:
             return []
         return sorted(set(range(world)) - seen)
 
+    @cached_property
+    def peers_elsewhere(self) -> int:
+        """How many ranks of the job no watched host can hold: what they do is not known."""
+        world, expected = self.launch.world_size, self.expected
+        return max(0, world - (expected or 0)) if world is not None else 0
+
+    @cached_property
+    def sweeps(self) -> dict[tuple[str, int], Sweep]:
+        """The last look at every thread, by host and process; only what was seen in the last minute."""
+        found: dict[tuple[str, int], Sweep] = {}
+        for host in self.hosts:
+            facts = [fact for fact in host.facts.get("threads", ()) if fact.t >= self.now - 90.0]
+            for view in self.workers if facts else ():
+                if view.member.host == host.name and (seen := sweep(facts, view.member.pid)) is not None:
+                    found[host.name, view.member.pid] = seen
+        return found
+
     # ----------------------------------------------------------------------------------------------------------- GPUs
 
     @cached_property
     def gpus(self) -> list[GpuView]:
         """The launch's GPUs: those that hold its processes or, where the driver does not say, memory."""
-        return [view for host in self.hosts for view in self._gpus_of(host)]
-
-    def _gpus_of(self, host: HostHistory) -> Iterable[GpuView]:
-        if not host.last_gpus and host.latest is not None and host.latest.gpus is None and self._has_driver(host):
-            return [GpuView(host.name, 0, "unknown", None, None, None, None, None, False)]
-        if host.last_gpus and all(gpu.processes == () for gpu in host.last_gpus):
-            return []  # nobody holds a context; what is used is the driver's own reserve
-        pids = {member.pid for member in self.launch.members if member.host == host.name}
-        holders = [gpu for gpu in host.last_gpus if any(p.pid in pids for p in gpu.processes or ())]
-        held = [gpu for gpu in host.last_gpus if gpu.mem_used_mib is None or gpu.mem_used_mib >= CONTEXT_MIB]
-        ours = holders or held
-        return [self._gpu(host, gpu, host.gpus[gpu_key(gpu)]) for gpu in ours]
-
-    @staticmethod
-    def _has_driver(host: HostHistory) -> bool:
-        """Whether a missing reading hides a GPU: where there is no driver, the agent says so, and none is in use."""
-        error = (host.latest.gpu_error if host.latest is not None else None) or ""
-        return bool(error) and not error.startswith("no NVIDIA driver")
-
-    def _gpu(self, host: HostHistory, gpu: Gpu, track: Track) -> GpuView:
-        since, gap = self.now - self.look_s, host.gap_s
-
-        def average(name: str) -> float | None:
-            return track.mean(name, since, self.now, gap).value
-
-        util, mem_util, links = average("util_pct"), average("mem_util_pct"), average("nvlink_mib_s")
-        memory = track.values("mem_used_mib", since, self.now)
-        kind = gpu_kind(util, mem_util, links, average("pcie_rx_mib_s"), track.recent("util_pct", since, self.now, gap))
-        moved = bool(memory) and max(memory) - min(memory) >= GPU_MOVES_MIB
-        return GpuView(host.name, gpu.index, kind, util, mem_util, average("power_w"), links, gpu.mem_used_mib, moved)
+        return [view for host in self.hosts for view in cards_of(host, self.launch, self.now, self.gauge_s)]
 
     @cached_property
     def gpu_kinds(self) -> dict[str, int]:
@@ -318,15 +350,33 @@ class Scene:
     def has_context(self) -> bool:
         return any(gpu.mem is not None and gpu.mem >= CONTEXT_MIB for gpu in self.gpus)
 
+    @cached_property
+    def spinning(self) -> bool:
+        """Whether busy cores are explained by GPUs that spin in a collective."""
+        return self.gpu_kinds.get("spins", 0) > 0 and not self.gpu_kinds.get("works", 0)
+
     # ---------------------------------------------------------------------------------------------------------- facts
 
     def facts(self, name: str, within_s: float) -> list[Fact]:
         return [f for f in self.history.facts(self.launch.hosts, name) if f.t >= self.now - within_s]
 
     @cached_property
-    def xids(self) -> list[str]:
-        """What the kernel log said of GPU faults, oldest first."""
-        return [str(fact.value) for fact in self.facts("kernel_line", 3600.0) if "Xid" in str(fact.value)]
+    def kernel_lines(self) -> list[tuple[str, float, bool]]:
+        """What the kernel logs said: the line, when it was seen first, and whether the monitor was there before."""
+        return sorted(
+            (
+                (line, t, host.first_t is not None and t > host.first_t + self.look_s)
+                for host in self.hosts
+                for line, t in host.kernel_lines.items()
+            ),
+            key=lambda item: item[1],
+        )
+
+    @cached_property
+    def xids(self) -> list[Xid]:
+        """Grave GPU faults in the kernel log, oldest first; consequences and warnings are left out."""
+        found = [xid(line, t, fresh) for line, t, fresh in self.kernel_lines if "Xid" in line]
+        return [item for item in found if item is not None and item.grave]
 
     def fact_number(self, name: str, within_s: float) -> float | None:
         """The newest such fact as a number; a fact may carry more beside it."""

@@ -325,10 +325,19 @@ def is_healthy(cause: str) -> bool:
     return cause in CAUSES and CAUSES[cause].healthy
 
 
-BUSY_CORE_S: Mapping[str, float] = {"weight_load": 300.0, "draft_load": 300.0, "kv_alloc": 300.0, "post_load": 900.0}
-"""How long a silent log and one busy core a rank, without bytes and without GPU work, pass for work in phases that are
-made of bytes. Repacking takes up to 6.5 minutes (SGLang issue 9162). Other phases have no such limit: compiles of
-37 minutes are on record."""
+BUSY_CORE_S: Mapping[str, float] = {
+    "weight_load": 300.0,
+    "draft_load": 300.0,
+    "kv_alloc": 300.0,
+    "post_load": 900.0,
+    "training_step": 300.0,
+    "checkpoint_save": 900.0,
+}
+"""How long busy cores alone, without bytes, memory that grows or GPU work, pass for work in a phase. Phases that are
+made of bytes: five minutes; repacking takes up to 6.5 minutes (SGLang issue 9162)."""
+
+BUSY_CORE_ELSE_S = 2400.0
+"""The same for every other phase that computes on the CPU: compiles of 37 minutes are on record."""
 
 BEFORE_GPU = frozenset({"wait_resources", "import", "spawn", "unknown"})
 """Phases in which no rank has a CUDA context yet."""
@@ -347,13 +356,14 @@ COMPUTES_ON_CPU = frozenset(
         "graph_capture",
         "warmup",
         "data_index",
+        "training_step",
         "checkpoint_save",
         "shutdown",
         "unknown",
     }
 )
 """Phases in which a rank may keep one core busy in its own process without GPU work. Not among them: setting up
-communicators, profiling runs and training steps, where a busy core is a wait."""
+communicators and profiling runs, where a busy core is a wait."""
 
 LOADS = frozenset({"weight_download", "weight_load", "draft_load"})
 """Phases that end when a known amount of data has come."""

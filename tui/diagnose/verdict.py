@@ -32,10 +32,9 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
     memory = dict(previous.memory) if previous is not None else {}
     clock = Clock(memory, scene)
     judgement = judge(scene, clock)
-    carried = clock.memory()
+    carried: dict[str, Any] = clock.memory() | {"grave": judgement.id in ("suspect", "hung")}
     _remember_change(carried, memory, previous, judgement, now)
     phase, phase_since = _phase(scene, previous, now)
-    moved = None if clock.moved == float("-inf") else max(0.0, now - clock.moved)
     verdict = Verdict(
         t=now,
         id=judgement.id,
@@ -47,7 +46,7 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
         framework=scene.framework,
         progress=scene.run.counter.progress() if scene.run.counter is not None else None,
         silent_s=scene.silent_s,
-        still_s=moved,
+        still_s=max(0.0, now - clock.moved),
         alive=len(scene.ranks) if scene.procs else None,
         expected=scene.expected,
         ranks=_ranks(scene, phase),

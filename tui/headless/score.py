@@ -40,6 +40,8 @@ class Score:
     verdict: str = ""
     last_phase: str = ""
     last_cause: str | None = None
+    signals: bool = True
+    """Whether any process or GPU was recorded: a log alone never convicts, and has no latency."""
     seconds: float = 0.0
 
 
@@ -56,6 +58,7 @@ def score(path: Path) -> Score:
     replay = Replay(path)
     rows = [(t, verdict) for t, _, verdict in verdicts(replay)]
     result = Score(replay.id, str(truth.get("outcome", "")), seconds=round(time.perf_counter() - started, 2))
+    result.signals = replay.has_signals
     if not rows:
         raise UsageError(f"{path}: it ends before its first step")
     _judge_windows(result, rows, truth.get("window", ()))
@@ -133,7 +136,7 @@ def _share(values: Iterable[bool | None]) -> str | None:
 
 
 def _summary(scores: Sequence[Score]) -> dict[str, Any]:
-    hung = [item for item in scores if item.outcome == "hung"]
+    hung = [item for item in scores if item.outcome == "hung" and item.signals]
     latencies = [item.latency_s for item in hung if item.latency_s is not None]
     suspects = [item.suspect_s for item in hung if item.suspect_s is not None]
     phases = [item.phases for item in scores if item.phases is not None]

@@ -20,7 +20,7 @@ class Hypothesis:
 
     ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy starts are known to look
     the same for a while. ``waits``: it explains a wait for somebody, not work. ``particular``: it rests on where
-    a process waits, whatever the phase; ``decisive``: it rests on evidence that speaks for itself.
+    a process waits, whatever the phase; ``decides``: whether, here, it rests on evidence that speaks for itself.
     """
 
     cause: str
@@ -31,7 +31,7 @@ class Hypothesis:
     patience: float = 1.0
     waits: bool = False
     particular: bool = False
-    decisive: bool = False
+    decides: Callable[[Scene], bool] | None = None
 
     @property
     def healthy(self) -> bool:
@@ -39,6 +39,9 @@ class Hypothesis:
 
     def concerns(self, phase: str) -> bool:
         return (not self.phases or phase in self.phases) and phase not in self.not_phases
+
+    def decisive(self, scene: Scene) -> bool:
+        return self.decides is not None and self.decides(scene)
 
     def explain(self, scene: Scene) -> Explanation:
         """Alive where its first prediction, the one that only it makes, holds, and nothing refutes the others."""

@@ -3,51 +3,16 @@
 from __future__ import annotations
 
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
+from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
 from tui.diagnose.observe import Scene
-from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_S, COMPUTES_ON_CPU, LOADS
-from tui.diagnose.views import CONTEXT_MIB, MB, READING_BPS, ProcView
-from tui.model import Prediction
-from tui.numbers import median
+from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
+from tui.diagnose.views import CONTEXT_MIB, READING_BPS, RECEIVING_BPS
+from tui.model import Fact, Prediction
 
 
 def _known(scene: Scene, holds: bool) -> bool | None:
     """What holds is known by itself; that it does not hold is known only where everything was seen."""
     return True if holds else False if scene.observed else None
-
-
-def spinning_on_gpu(scene: Scene) -> bool:
-    """Whether busy cores are explained by GPUs that spin in a collective."""
-    return scene.gpu_kinds.get("spins", 0) > 0 and not scene.gpu_kinds.get("works", 0)
-
-
-def cpu_workers(scene: Scene) -> list[ProcView]:
-    """Processes whose CPU is work: not what a wait burns, or one core in a phase that computes where no GPU spins."""
-    believed = (scene.silent_s or 0.0) <= BUSY_CORE_S.get(scene.phase, float("inf"))
-    one_core_works = (
-        scene.phase in COMPUTES_ON_CPU and believed and not spinning_on_gpu(scene) and not scene.run.waits_for_baton
-    )
-    return [view for view in scene.workers if view.computes or (one_core_works and view.one_core)]
-
-
-def odd_workers(scene: Scene) -> list[ProcView]:
-    """Those that keep the others waiting by working: some GPUs spin, and a rank outside of the collective is busy."""
-    idle, spins = scene.gpu_kinds.get("idle", 0), scene.gpu_kinds.get("spins", 0)
-    usual = median([view.cpu or 0.0 for view in scene.workers] or [0.0])
-    at_work = [
-        view
-        for view in scene.workers
-        if view.children_work
-        or view.builds
-        or view.moves_bytes
-        or view.in_storage
-        or (view.computes and abs((view.cpu or 0.0) - usual) > 25.0)
-    ]
-    if at_work and len(at_work) < len(scene.workers):
-        return at_work
-    others_busy = all(view.one_core or view.computes for view in scene.workers)
-    if spins and 0 < idle <= spins and others_busy and scene.phase in COMPUTES_ON_CPU:
-        return at_work or [view for view in scene.workers if view.one_core]
-    return []
 
 
 def _kernel_build(scene: Scene) -> list[Prediction]:
@@ -89,25 +54,28 @@ def _storage(scene: Scene) -> list[Prediction]:
     moving = [
         view
         for view in scene.living
-        if (view.read or 0.0) + (view.write or 0.0) >= READING_BPS or view.trickles or view.in_storage
-    ]
+        if (view.read or 0.0) + (view.write or 0.0) >= READING_BPS or view.trickles or view.grows
+    ] + in_storage(scene)
     return [expect("bytes", "bytes are read or written", seen.byte_flow(scene), _known(scene, bool(moving)))]
 
 
 def _download(scene: Scene) -> list[Prediction]:
-    got = [view for view in scene.living if (view.received or 0.0) >= MB or (view.cache or 0.0) >= 1e5]
+    got = [view for view in scene.living if (view.received or 0.0) >= RECEIVING_BPS or (view.cache or 0.0) >= 1e5]
     return [expect("bytes", "bytes are received or the cache grows", seen.byte_flow(scene), _known(scene, bool(got)))]
 
 
 def _importing(scene: Scene) -> list[Prediction]:
     with_context = {gpu.host for gpu in scene.gpus if gpu.mem is None or gpu.mem >= CONTEXT_MIB}
     read = {host.name for host in scene.hosts if host.last_gpus}
+    past = {rank for run in scene.runs for rank, (phase, _, _) in run.ranks.items() if phase not in BEFORE_GPU}
     late = [
         view
         for view in scene.living
-        if scene.told_phase in BEFORE_GPU or (view.member.host in read and view.member.host not in with_context)
+        if scene.told_phase in BEFORE_GPU
+        or (view.member.host in read and view.member.host not in with_context and view.member.rank not in past)
     ]
-    busy = [view for view in late if (view.cpu or 0.0) >= 15.0 or view.moves_bytes or view.in_storage]
+    believed = scene.unmoved_s <= BUSY_CORE_ELSE_S
+    busy = [view for view in late if view.at_work or view.many_cores or (view.busy and believed)]
     said = f"{seen.who(busy or late)}: {seen.cpu(scene)}; {seen.byte_flow(scene)}"
     return [expect("rank_cpu", "processes without a CUDA context compute or read", said, _known(scene, bool(busy)))]
 
@@ -148,9 +116,33 @@ def _starved(scene: Scene) -> list[Prediction]:
         expect(
             "cgroup", "the control group is throttled half of the time", said, None if share is None else share >= 50.0
         ),
-        expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= 50.0)),
-        expect("gpus", "no GPU spins", seen.gpus(scene), not spinning_on_gpu(scene)),
+        expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= 10.0)),
+        expect("gpus", "no GPU spins", seen.gpus(scene), not scene.spinning),
     ]
+
+
+def _refaults(scene: Scene) -> list[Prediction]:
+    rate = _refault_rate(scene)
+    said = "not looked at" if rate is None else f"pages come back that were evicted ({rate:g})"
+    moving = [view for view in scene.living if view.moves_bytes or view.in_storage]
+    return [
+        expect("cgroup", "pages are read again under a memory limit", said, None if rate is None else rate > 0.0),
+        expect("bytes", "the same bytes are read again", seen.byte_flow(scene), _known(scene, bool(moving))),
+    ]
+
+
+def _refault_rate(scene: Scene) -> float | None:
+    """The newest figure that any look at the control group gave for pages that were evicted and read again."""
+    facts: list[Fact] = [
+        f for host in scene.hosts for kept in host.facts.values() for f in kept if f.t >= scene.now - 120.0
+    ]
+    rates = [
+        (fact.t, float(value))
+        for fact in facts
+        for name, value in (fact.value.items() if isinstance(fact.value, dict) else [(fact.name, fact.value)])  # pyright: ignore
+        if "refault" in str(name) and isinstance(value, (int, float))  # pyright: ignore[reportUnknownArgumentType]
+    ]
+    return max(rates)[1] if rates else None
 
 
 def _elsewhere(scene: Scene) -> list[Prediction]:
@@ -218,6 +210,11 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "cpu_starved",
         _starved,
+        not_phases=_SERVED,
+    ),
+    Hypothesis(
+        "memory_refault",
+        _refaults,
         not_phases=_SERVED,
     ),
     Hypothesis(

@@ -3,20 +3,28 @@ names the cause, the most particular ones first."""
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
+from tui.diagnose import kernel_log
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
-from tui.diagnose.hypotheses.healthy import odd_workers
+from tui.diagnose.hypotheses.workers import in_storage, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU
+from tui.diagnose.views import ProcView
 from tui.model import Prediction
+from tui.numbers import median
+
+_DRIVER = ("nvidia", "uvm_", "nv_", "rm_", "os_acquire")
+"""Where the kernel has a process that waits for NVIDIA's driver (open-gpu-kernel-modules issue 1333)."""
 
 _LOCK_WAITS = ("fcntl_setlk", "locks_lock_inode_wait", "flock_lock", "posix_lock")
 
 
 def _nobody_works(scene: Scene) -> list[Prediction]:
     """What every hang expects: nothing that is work."""
-    moving = [view for view in scene.living if view.moves_bytes or view.in_storage]
+    blocked = in_storage(scene)
+    moving = [view for view in scene.living if view.moves_bytes or view.grows or view in blocked]
     return [
         expect("compilers", "no compiler at work", seen.builders(scene), not any(view.builds for view in scene.living)),
         expect(
@@ -27,8 +35,16 @@ def _nobody_works(scene: Scene) -> list[Prediction]:
 
 
 def _ranks_wait(scene: Scene) -> Prediction:
-    waiting = all(view.asleep or view.one_core or view.state in "TtD" for view in scene.workers)
+    waiting = all(_waits(scene, view) for view in scene.workers)
     return expect("rank_cpu", "every rank waits", seen.cpu(scene), waiting if scene.observed else None)
+
+
+def _waits(scene: Scene, view: ProcView) -> bool:
+    """Sleeps, is stopped or blocked, or spins: at one core, or as its peers do while the GPUs spin."""
+    if view.asleep or view.one_core or view.state in "TtD":
+        return True
+    usual = median([other.cpu or 0.0 for other in scene.workers])
+    return scene.spinning and view.busy and abs((view.cpu or 0.0) - usual) <= 0.6 * usual + 25.0
 
 
 def _all_asleep(scene: Scene) -> Prediction:
@@ -36,8 +52,13 @@ def _all_asleep(scene: Scene) -> Prediction:
         "rank_cpu",
         "every rank sleeps",
         seen.cpu(scene),
-        all(view.asleep for view in scene.workers) if scene.observed else None,
+        all(view.asleep for view in scene.workers) and not _woken(scene) if scene.observed else None,
     )
+
+
+def _woken(scene: Scene) -> list[str]:
+    """Threads that the last sweep saw burning CPU or blocked, in processes whose main thread sleeps."""
+    return [name for swept in scene.sweeps.values() for name in (*swept.busy, *swept.blocked)]
 
 
 def _gpus_idle(scene: Scene) -> Prediction:
@@ -99,9 +120,9 @@ def _thread_deadlock(scene: Scene) -> list[Prediction]:
 
 
 def _comm_init(scene: Scene) -> list[Prediction]:
-    said = f"{len(scene.ranks)} of {scene.expected} ranks alive"
+    said = f"{len(scene.ranks)} of {scene.launch.world_size or scene.expected} ranks alive"
     return [
-        expect("ranks", "all ranks have come", said, not scene.missing),
+        expect("ranks", "all ranks have come", said, not scene.missing and not _elsewhere_unheard(scene)),
         _ranks_wait(scene),
         _gpus_wait(scene),
         *_nobody_works(scene),
@@ -112,10 +133,86 @@ def _spin(scene: Scene) -> list[Prediction]:
     return [_gpus_spin(scene), _ranks_wait(scene), _no_odd_worker(scene), *_nobody_works(scene)]
 
 
+def _elsewhere_unheard(scene: Scene) -> bool:
+    """Whether ranks of hosts that are not watched have given no sign: no GPU of ours is in a collective with them."""
+    kinds = scene.gpu_kinds
+    return scene.peers_elsewhere > 0 and not kinds.get("spins") and not kinds.get("works")
+
+
 def _rank_missing(scene: Scene) -> list[Prediction]:
     missing = scene.missing
-    said = f"no process of rank {seen.ranks_text(missing)}" if missing else "every rank has a process"
-    return [expect("ranks", "ranks without a process", said, bool(missing)), _ranks_wait(scene), *_nobody_works(scene)]
+    if missing:
+        said = f"no process of rank {seen.ranks_text(missing)}"
+    elif scene.peers_elsewhere:
+        said = f"{scene.peers_elsewhere} of {scene.launch.world_size} ranks belong to hosts that are not watched"
+    else:
+        said = "every rank has a process"
+    absent = bool(missing) or _elsewhere_unheard(scene)
+    return [expect("ranks", "ranks without a process", said, absent), _ranks_wait(scene), *_nobody_works(scene)]
+
+
+def _p2p_iommu(scene: Scene) -> list[Prediction]:
+    lines = [line for line, _, _ in scene.kernel_lines if kernel_log.of_iommu(line)]
+    said = lines[-1][:160] if lines else "no such line seen"
+    return [
+        expect("kernel_line", "the IOMMU refuses a device's DMA", said, bool(lines)),
+        _gpus_wait(scene),
+        _ranks_wait(scene),
+        *_nobody_works(scene),
+    ]
+
+
+def _collective_mismatch(scene: Scene) -> list[Prediction]:
+    roll = scene.run.behind()
+    late = [view for view in scene.ranks if roll is not None and view.member.rank in roll[1]]
+    said = (
+        f"{seen.who(late)} before {seen.quoted(roll[0].marker.pattern)}, the others past it"
+        if roll is not None and late
+        else "no rank's lines are behind the others'"
+    )
+    apart = bool(late) and not any(view.asleep for view in scene.ranks)
+    return [
+        expect("ranks_compared", "some ranks are past a line that others have not printed, and all spin", said, apart),
+        _gpus_spin(scene),
+        expect("gpus_compared", "no GPU is idle", seen.gpus(scene), not scene.gpu_kinds.get("idle")),
+        _ranks_wait(scene),
+        *_nobody_works(scene),
+    ]
+
+
+def _gil_deadlock(scene: Scene) -> list[Prediction]:
+    """Waiters for the interpreter lock wake every 5 ms, the switch interval (CPython, Python/ceval_gil.c)."""
+    waking = [view for view in scene.workers if view.asleep and 120.0 <= (view.wakes or 0.0) <= 260.0]
+    known = any(view.wakes is not None for view in scene.workers)
+    told = any("GIL induced hang" in text for text in scene.last_words())
+    said = "the log says so" if told else f"{seen.who(waking)} wake 200 times a second" if waking else "none does"
+    return [
+        expect(
+            "switches", "a thread wakes every 5 ms for the lock", said, bool(waking) or told if known or told else None
+        ),
+        _all_asleep(scene),
+        _gpus_wait(scene),
+        *_nobody_works(scene),
+    ]
+
+
+_IMPOSSIBLE = re.compile(
+    r"No available node types can fulfill|cannot be scheduled right now|Insufficient nvidia\.com/gpu|"
+    r"exceeds available GPUs|Requested node configuration is not available|ReqNodeNotAvail|infeasible",
+    re.IGNORECASE,
+)
+"""Ray's autoscaler, kube-scheduler, vLLM on Ray and Slurm on requests that nothing they have can meet."""
+
+
+def _resources_missing(scene: Scene) -> list[Prediction]:
+    told = next((text.strip() for text in reversed(scene.last_words()) if _IMPOSSIBLE.search(text)), None)
+    return [
+        expect(
+            "log", "the scheduler says that nothing it has will do", (told or "no such line")[:160], told is not None
+        ),
+        expect("ranks", "no rank exists", f"{len(scene.ranks)} ranks", not scene.ranks),
+        *_nobody_works(scene),
+    ]
 
 
 def _download_stall(scene: Scene) -> list[Prediction]:
@@ -153,7 +250,7 @@ def _progress_text(scene: Scene) -> str:
 
 
 def _io_stall(scene: Scene) -> list[Prediction]:
-    blocked = [view for view in scene.workers if view.blocked_share >= 0.8 and (view.cpu or 0.0) < 1.0]
+    blocked = [view for view in scene.workers if view.stuck_in_kernel and not view.wchan.startswith(_DRIVER)]
     return [
         expect(
             "state",
@@ -186,6 +283,7 @@ def _stale_lock(scene: Scene) -> list[Prediction]:
     )
     return [
         expect("lock_file", "a lock whose owner is dead", said, None if owner is None else not owner),
+        expect("wchan", "a rank polls for it", seen.where(scene.workers), _somebody_polls(scene)),
         expect("rank_cpu", "every rank waits", seen.cpu(scene), _lock_waiters(scene)),
         _gpus_idle(scene),
         *_nobody_works(scene),
@@ -195,7 +293,15 @@ def _stale_lock(scene: Scene) -> list[Prediction]:
 def _lock_waiters(scene: Scene) -> bool | None:
     if not scene.observed:
         return None
-    return all(view.asleep or (view.one_core and scene.run.waits_for_baton is not None) for view in scene.workers)
+    return all(view.asleep or (view.busy and scene.run.waits_for_baton is not None) for view in scene.workers)
+
+
+def _somebody_polls(scene: Scene) -> bool | None:
+    """Whether a process waits as those do who wait for a lock file: by a timer, or as the log says."""
+    if scene.run.waits_for_baton is not None or any("nanosleep" in view.wchan for view in scene.workers):
+        return True
+    elsewhere = [view for view in scene.workers if view.wchan and "futex" not in view.wchan and view.wchan != "0"]
+    return False if len(elsewhere) == len(scene.workers) else None  # another of its threads may poll
 
 
 def _lock_held(scene: Scene) -> list[Prediction]:
@@ -210,15 +316,12 @@ def _lock_held(scene: Scene) -> list[Prediction]:
 
 
 def _cuda_init(scene: Scene) -> list[Prediction]:
-    inside = [view for view in scene.workers if view.wchan.startswith(("nvidia", "uvm_", "nv_"))]
+    inside = [view for view in scene.workers if view.wchan.startswith(_DRIVER)]
+    mute = [view for view in scene.workers if view.stuck_in_kernel] if scene.gpu_kinds.get("unknown") else []
+    said = f"{seen.who(inside)} in {inside[0].wchan}" if inside else "none does"
     return [
-        expect(
-            "wchan",
-            "a process waits inside the GPU driver",
-            f"{seen.who(inside)} in {inside[0].wchan}" if inside else "none does",
-            bool(inside),
-        ),
-        _all_asleep(scene),
+        expect("wchan", "a process waits inside the GPU driver", said, bool(inside) or bool(mute)),
+        _ranks_wait(scene),
         *_nobody_works(scene),
     ]
 
@@ -241,12 +344,19 @@ def _stopped(scene: Scene) -> list[Prediction]:
 
 
 def _gpu_fault(scene: Scene) -> list[Prediction]:
-    lines = scene.xids
+    faults = [item for item in scene.xids if item.ends_the_gpu] or scene.xids
+    said = faults[-1].text[:160] if faults else "none seen"
     return [
-        expect("kernel_line", "the kernel log names an Xid", lines[-1][:160] if lines else "none seen", bool(lines)),
+        expect("kernel_line", "the kernel log names a fault that ends work on a GPU", said, bool(faults)),
         _ranks_wait(scene),
+        _gpus_wait(scene),
         *_nobody_works(scene),
     ]
+
+
+def fresh_fault(scene: Scene) -> bool:
+    """Whether a fault that ends a GPU's work came while it was watched: an older line may be of another run."""
+    return any(item.ends_the_gpu and item.fresh for item in scene.xids)
 
 
 def _shm_full(scene: Scene) -> list[Prediction]:
@@ -260,42 +370,22 @@ def _shm_full(scene: Scene) -> list[Prediction]:
     ]
 
 
-_AFTER_START = BEFORE_GPU - {"unknown"} | {"serving", "shutdown"}
+_JIT = frozenset(
+    {
+        "jit_build", "compile", "graph_capture", "warmup", "post_load", "kv_alloc", "profile", "draft_load",
+        "engine_build", "training_step", "data_index", "unknown",
+    }
+)  # fmt: skip
+"""Phases in which extensions and kernels are built, behind a lock."""
+
+_NO_WORK_OF_OURS = frozenset({"serving", "shutdown"})
 
 HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
-    Hypothesis(
-        "stopped",
-        _stopped,
-        decisive=True,
-        probe="snapshot",
-    ),
-    Hypothesis(
-        "gpu_fault",
-        _gpu_fault,
-        decisive=True,
-        probe="doctor",
-    ),
-    Hypothesis(
-        "stale_lock",
-        _stale_lock,
-        decisive=True,
-        not_phases=frozenset({"serving", "training_step", "weight_load"}),
-        probe="doctor",
-    ),
-    Hypothesis(
-        "shm_full",
-        _shm_full,
-        decisive=True,
-        probe="doctor",
-    ),
-    Hypothesis(
-        "lock_held",
-        _lock_held,
-        not_phases=frozenset({"serving"}),
-        patience=2.0,
-        particular=True,
-        probe="doctor",
-    ),
+    Hypothesis("stopped", _stopped, decides=lambda scene: True, probe="snapshot"),
+    Hypothesis("gpu_fault", _gpu_fault, decides=fresh_fault, probe="doctor"),
+    Hypothesis("stale_lock", _stale_lock, _JIT, decides=lambda scene: _somebody_polls(scene) is True, probe="doctor"),
+    Hypothesis("shm_full", _shm_full, decides=lambda scene: True, probe="doctor"),
+    Hypothesis("p2p_iommu", _p2p_iommu, not_phases=BEFORE_GPU - {"unknown"}, patience=2.0, particular=True),
     Hypothesis(
         "cuda_init_blocked",
         _cuda_init,
@@ -304,11 +394,8 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         particular=True,
         probe="doctor",
     ),
-    Hypothesis(
-        "pipe_full",
-        _pipe_full,
-        probe="snapshot",
-    ),
+    Hypothesis("pipe_full", _pipe_full, patience=1.5, particular=True, probe="snapshot"),
+    Hypothesis("resources_missing", _resources_missing, frozenset({"wait_resources"}), patience=5.0, probe="doctor"),
     Hypothesis(
         "rank_missing",
         _rank_missing,
@@ -316,12 +403,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         patience=8.0,
         probe="snapshot",
     ),
-    Hypothesis(
-        "io_stall",
-        _io_stall,
-        patience=1.8,
-        probe="stacks",
-    ),
+    Hypothesis("io_stall", _io_stall, patience=1.8),
     Hypothesis(
         "download_stall",
         _download_stall,
@@ -329,33 +411,26 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         patience=2.2,
         particular=True,
     ),
-    Hypothesis(
-        "comm_init",
-        _comm_init,
-        frozenset({"dist_init"}),
-        patience=2.2,
-    ),
-    Hypothesis(
-        "graph_capture_deadlock",
-        _spin,
-        frozenset({"graph_capture"}),
-        patience=1.5,
-    ),
+    Hypothesis("lock_held", _lock_held, not_phases=_NO_WORK_OF_OURS, patience=2.0, particular=True, probe="doctor"),
+    Hypothesis("comm_init", _comm_init, frozenset({"dist_init"}), patience=3.0),
+    Hypothesis("collective_mismatch", _collective_mismatch, not_phases=BEFORE_GPU | {"dist_init"}, patience=1.5),
+    Hypothesis("graph_capture_deadlock", _spin, frozenset({"graph_capture"}), patience=1.5),
     Hypothesis(
         "collective_spin",
         _spin,
-        not_phases=_AFTER_START - {"serving"} | {"graph_capture", "dist_init"},
+        not_phases=BEFORE_GPU - {"unknown"} | {"shutdown", "graph_capture", "dist_init"},
         patience=1.5,
     ),
+    Hypothesis("gil_deadlock", _gil_deadlock, not_phases=_NO_WORK_OF_OURS, patience=1.5),
     Hypothesis(
         "rank_wait",
         _rank_wait,
-        not_phases=frozenset({"serving", "shutdown", "dist_init", "weight_download", "wait_resources"}),
+        not_phases=_NO_WORK_OF_OURS | {"dist_init", "weight_download", "wait_resources"},
     ),
     Hypothesis(
         "thread_deadlock",
         _thread_deadlock,
-        not_phases=frozenset({"serving", "shutdown", "wait_resources", "weight_download"}),
+        not_phases=_NO_WORK_OF_OURS | {"wait_resources", "weight_download"},
         patience=1.5,
     ),
 )

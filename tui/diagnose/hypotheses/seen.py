@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -35,6 +36,44 @@ def _waits_in(views: Sequence[ProcView]) -> str:
     return f" in {places.most_common(1)[0][0]}" if places else ""
 
 
+def where(views: Sequence[ProcView]) -> str:
+    """Where the kernel has them."""
+    places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
+    return ", ".join(f"{n} in {place}" for place, n in places.most_common(3)) or "not known"
+
+
+def quoted(pattern: str) -> str:
+    """The longest piece of plain text in a marker's pattern, in quotes: what its line says whatever its figures."""
+    plain = re.sub(r"\\([^\w\s])", lambda found: _ESCAPED.get(found[1], found[1]), pattern)
+    pieces = re.split(r"\\[A-Za-z]|\[[^\]]*\]|\(\?P<\w+>|\(\?[:!=<]*|[()|^$*+?{}]|\.(?=[*+?])|\.", plain)
+    return f'"{max((piece.strip() for piece in pieces), key=len, default="").replace(_DOT, ".").replace(_PLUS, "+")}"'
+
+
+_DOT, _PLUS = "\ue000", "\ue001"
+_ESCAPED = {
+    ".": _DOT,
+    "+": _PLUS,
+    "|": " ",
+    "(": " ",
+    ")": " ",
+    "[": " ",
+    "]": " ",
+    "{": " ",
+    "}": " ",
+    "*": " ",
+    "?": " ",
+}
+
+
+def _every_thread(scene: Scene) -> str:
+    """Said where the last sweep found no thread of theirs busy or blocked."""
+    swept = [scene.sweeps.get((view.member.host, view.member.pid)) for view in scene.workers]
+    looks = [look for look in swept if look is not None and look.asleep]
+    return (
+        f" (every one of {sum(look.threads for look in looks)} threads)" if looks and len(looks) == len(swept) else ""
+    )
+
+
 def cpu(scene: Scene) -> str:
     views = scene.workers
     if not scene.observed:
@@ -45,7 +84,7 @@ def cpu(scene: Scene) -> str:
     if len(asleep) == len(views):
         together = sum(view.cpu or 0.0 for view in views)
         number = f"all {len(views)} {kind}" if len(views) > 1 else f"the {kind[:-1] if kind == 'ranks' else 'process'}"
-        return f"{number} asleep{_waits_in(asleep)}, {together:.1f} % CPU together"
+        return f"{number} asleep{_waits_in(asleep)}{_every_thread(scene)}, {together:.1f} % CPU together"
     if len(core) == len(views):
         return f"all {len(views)} {kind} at one core each" if len(views) > 1 else "the rank at one core"
     parts = [
@@ -53,7 +92,9 @@ def cpu(scene: Scene) -> str:
         for group, text in (
             (asleep, f"asleep{_waits_in(asleep)}"),
             (core, "at one core"),
-            ([view for view in views if view.computes], "between or above"),
+            ([view for view in views if view.many_cores], "at several cores"),
+            ([view for view in views if view.busy and not view.one_core and not view.many_cores], "at part of a core"),
+            ([view for view in views if view.stuck_in_kernel], "blocked in the kernel"),
             ([view for view in views if view.state in "Tt"], "stopped"),
         )
         if group
@@ -105,7 +146,7 @@ def builders(scene: Scene) -> str:
         host = scene.history.host(view.member.host)
         proc = host.procs.get((view.member.pid, view.member.start_ticks)) if host is not None else None
         for group in proc.last.children if proc is not None and proc.last is not None else ():
-            if is_compiler(group.comm):
+            if is_compiler(group.comm) and group.n:
                 names[group.comm] += group.n
     burned = sum(view.compilers or 0.0 for view in at_work) / 100.0
     named = ", ".join(f"{n} {comm}" for comm, n in names.most_common(3)) or "compilers"

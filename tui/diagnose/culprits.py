@@ -1,0 +1,69 @@
+"""Who stands elsewhere than its peers, and whom a wait is for.
+
+Rarity alone is no evidence: it takes a state, an absence, a place in the kernel, or a line that almost all others have
+printed.
+"""
+
+from __future__ import annotations
+
+from tui.diagnose.hypotheses import seen
+from tui.diagnose.judgement import Culprit
+from tui.diagnose.observe import Scene
+
+
+def culprits(scene: Scene) -> list[Culprit]:
+    """Those that a stall is to be blamed on, where that can be known."""
+    if scene.stopped:
+        return [(view, view.member.rank, f"stopped, state {view.state}") for view in scene.stopped]
+    if scene.missing:
+        return [(None, rank, "has no process on the watched hosts") for rank in scene.missing]
+    return _in_a_pipe(scene) or _in_the_kernel(scene) or _beside_the_collective(scene) or _behind(scene)
+
+
+def _in_a_pipe(scene: Scene) -> list[Culprit]:
+    writing = [view for view in scene.living if "pipe_write" in view.wchan]
+    return [(view, view.member.rank, "waits to write into a pipe that nobody reads") for view in writing]
+
+
+def _in_the_kernel(scene: Scene) -> list[Culprit]:
+    stuck = [view for view in scene.ranks if view.stuck_in_kernel]
+    if not stuck or 2 * len(stuck) >= len(scene.ranks):
+        return []
+    return [(view, view.member.rank, f"blocked in the kernel in {view.wchan or 'a place not known'}") for view in stuck]
+
+
+def _beside_the_collective(scene: Scene) -> list[Culprit]:
+    """The few that sleep while the many spin: they are not in the collective. With two ranks, or half against half,
+    either side may be waiting for the other."""
+    asleep = [view for view in scene.ranks if view.asleep]
+    spins = scene.gpu_kinds.get("spins", 0)
+    if not spins or not asleep or 2 * len(asleep) >= len(scene.ranks):
+        return []
+    if not all(view.busy for view in scene.ranks if not view.asleep):
+        return []
+    return [(view, view.member.rank, "asleep while the others spin in a collective") for view in asleep]
+
+
+def _behind(scene: Scene) -> list[Culprit]:
+    roll = scene.run.behind()
+    if roll is None or 3 * len(roll[1]) > len(scene.run.ranks):
+        return []
+    by_rank = {view.member.rank: view for view in scene.ranks}
+    what = f"has not printed {seen.quoted(roll[0].marker.pattern)}, the others have"
+    return [(by_rank[rank], rank, what) for rank in sorted(roll[1]) if rank in by_rank]
+
+
+def awaited(scene: Scene) -> str | None:
+    """Whom a wait is for, in words: who has not come, or has not printed what the others have."""
+    if scene.missing:
+        return f"waiting for {_ranks(scene.missing)}: no process on the watched hosts"
+    if scene.phase in ("dist_init", "spawn") and scene.peers_elsewhere and not scene.spinning:
+        return f"waiting for {scene.peers_elsewhere} ranks on hosts that are not watched"
+    roll = scene.run.behind()
+    if roll is not None:
+        return f"waiting for {_ranks(sorted(roll[1]))}: no {seen.quoted(roll[0].marker.pattern)} yet"
+    return None
+
+
+def _ranks(ranks: list[int]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {seen.ranks_text(ranks)}"

@@ -1,0 +1,98 @@
+"""Who is at work, and who only looks busy: a core that spins in a wait burns as much as one that computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tui.diagnose.observe import Scene
+from tui.diagnose.phases import BUSY_CORE_ELSE_S, BUSY_CORE_S, COMPUTES_ON_CPU
+from tui.diagnose.views import ProcView
+from tui.numbers import median
+
+ODD_CORE_S = 600.0
+"""How long one rank's busy core is believed to be what the others wait for; a PTX compile in process takes five
+minutes (pytorch issue 12283), and torch's collectives give up after ten."""
+
+HELPER_CORE_S = 180.0
+"""The same for a process that is no rank: front ends poll, too."""
+
+_WRITES_BACK = (
+    "balance_dirty_pages",
+    "wb_wait",
+    "nfs_wb",
+    "folio_wait_writeback",
+    "wait_on_page_writeback",
+    "jbd2_log",
+)
+
+
+def belief_s(phase: str) -> float:
+    """How long a busy core alone passes for work in ``phase``."""
+    return BUSY_CORE_S.get(phase, BUSY_CORE_ELSE_S) if phase in COMPUTES_ON_CPU else 0.0
+
+
+def many_cores(scene: Scene) -> list[ProcView]:
+    """Processes that burn several cores; where GPUs spin, only those that burn more than their spinning peers."""
+    views = [view for view in scene.workers if view.many_cores]
+    if not views or not scene.spinning:
+        return views
+    usual = median([view.cpu or 0.0 for view in scene.workers])
+    return [view for view in views if (view.cpu or 0.0) > 1.6 * usual + 50.0]
+
+
+def busy_cores(scene: Scene) -> list[ProcView]:
+    """Processes whose busy core passes for work in this phase, for a while: no GPU spins, and no lock is waited for."""
+    if scene.spinning or scene.run.waits_for_baton:
+        views: list[ProcView] = []
+    else:
+        believed = scene.unmoved_s <= belief_s(scene.phase)
+        views = [view for view in scene.workers if view.busy and not view.many_cores] if believed else []
+    helpers = [view for view in scene.helpers if (view.cpu or 0.0) >= 50.0]
+    return views + (helpers if scene.unmoved_s <= HELPER_CORE_S else [])
+
+
+def cpu_workers(scene: Scene) -> list[ProcView]:
+    return many_cores(scene) + busy_cores(scene)
+
+
+def in_storage(scene: Scene) -> list[ProcView]:
+    """Processes that come and go in waits for storage, or that the kernel makes wait for its own writes."""
+    writes = scene.unmoved_s <= BUSY_CORE_S["checkpoint_save"]
+    return [
+        view
+        for view in scene.living
+        if view.in_storage or (writes and view.blocked_share >= 0.3 and view.wchan.startswith(_WRITES_BACK))
+    ]
+
+
+def odd_workers(scene: Scene) -> list[ProcView]:
+    """Those that keep the others waiting by working: few of the ranks, while the rest waits."""
+    blocked = in_storage(scene)
+    at_work = [view for view in scene.workers if view.at_work or view in blocked]
+    at_work += [view for view in many_cores(scene) if view not in at_work and _stands_out(scene, view)]
+    if at_work and len(at_work) < len(scene.workers):
+        return at_work
+    return [] if at_work else _beside_the_collective(scene)
+
+
+def _stands_out(scene: Scene, view: ProcView) -> bool:
+    return (view.cpu or 0.0) > 1.6 * median([other.cpu or 0.0 for other in scene.workers]) + 25.0
+
+
+def _beside_the_collective(scene: Scene) -> list[ProcView]:
+    """All ranks burn a core, some GPUs spin and the others are idle: somebody computes on the CPU, seen from outside.
+
+    Which one it is shows only where the driver names a GPU's processes; the busy ones are named together.
+    """
+    idle, spins = scene.gpu_kinds.get("idle", 0), scene.gpu_kinds.get("spins", 0)
+    patient = max(ODD_CORE_S, belief_s(scene.phase)) if scene.phase in ("data_index", "unknown") else ODD_CORE_S
+    all_busy = all(view.busy for view in scene.workers)
+    computes = scene.phase in COMPUTES_ON_CPU and scene.unmoved_s <= patient
+    return [view for view in scene.workers if view.busy] if computes and all_busy and 0 < idle <= spins else []
+
+
+def solid(scene: Scene) -> list[ProcView]:
+    """Those who do what no wait looks like."""
+    blocked = in_storage(scene)
+    views: Iterable[ProcView] = scene.living
+    return [view for view in views if view.at_work or view in blocked] + many_cores(scene)

@@ -1,0 +1,181 @@
+"""Nobody is seen at work: which explanation stands, and for how long it must stand before it counts.
+
+Time asks, evidence answers: how long nothing was seen decides when to speak, never what is said. All times count
+observed quiet only; a gap in observation stops them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tui.diagnose.clock import Clock
+from tui.diagnose.culprits import awaited, culprits
+from tui.diagnose.hypotheses import Hypothesis, seen
+from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
+from tui.diagnose.judgement import Judgement, fitting, silence
+from tui.diagnose.observe import Scene
+from tui.diagnose.phases import title
+from tui.model import Explanation
+
+SUSPECT_S = 32.0
+HUNG_S = 78.0
+"""Observed quiet after which a stall that no healthy explanation fits is suspect, and hung; times the patience of the
+explanation and of the phase. Compilers pause for up to 20 s between two files, readers for some seconds."""
+
+DECISIVE_S = 12.0
+"""The same for evidence that speaks for itself: enough for a second look."""
+
+SECOND_LOOK_S = 20.0
+"""For so long nobody must have been seen at work before ``hung``, however long the log has been still."""
+
+PHASE_PATIENCE: Mapping[str, float] = {
+    "import": 3.0,
+    "spawn": 2.0,
+    "weight_load": 1.5,
+    "compile": 1.5,
+    "checkpoint_save": 2.0,
+    "unknown": 1.25,
+}
+"""Modules on a network file system come without visible bytes for a while, storage has hiccups, compilers pause, and of
+a job of no known framework it is not known what it should be doing."""
+
+FIRST_STEP = 2.5
+"""More patience in training until its pace is known: a first step takes up to five minutes."""
+
+PAUSED_BUILD = 2.0
+"""More patience where compilers or busy children were at work in this phase already."""
+
+UNWATCHED_PEERS = 1.7
+"""More patience where ranks on hosts that are not watched may be at work; a training job whose pace is known needs
+none."""
+
+BLOCKED_THREAD = 2.0
+"""More patience where a sweep saw a thread busy or blocked in a process whose main thread sleeps."""
+
+_OPEN_FOR = 4.0
+"""So many times the time for ``hung``, an explanation that rests on what could not be read holds the verdict back: no
+kernel of a start-up runs for minutes while every thread of every rank sleeps."""
+
+_LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
+"""Signals that are read at every tick; where they are unknown, an explanation that rests on them stands."""
+
+
+def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
+    """The judgement where nobody was seen at work."""
+    rivals = [(h, h.explain(scene)) for h in HUNG_HYPOTHESES if h.concerns(scene.phase)]
+    standing = [(h, e) for h, e in rivals if e.alive]
+    hypothesis, explanation = standing[0] if standing else (None, None)
+    seen_so = clock.stall(True)
+    judgement = Judgement(
+        "waiting",
+        reasons=stall_reasons(scene),
+        explanations=tuple([e for _, e in standing] + healthy + [e for _, e in rivals if not e.alive]),
+        quiet_s=clock.quiet_s,
+        still=True,
+    )
+    suspect_s, hung_s = times(scene, clock, hypothesis)
+    decisive = hypothesis is not None and hypothesis.decisive(scene)
+    doubts = [] if decisive else _doubts(scene, clock, healthy, hung_s)
+    if hypothesis is None and doubts:
+        suspect_s *= _OPEN_FOR  # nothing speaks for a hang, and something that may be healthy could not be seen
+    held = _held(clock)
+    if clock.quiet_s < suspect_s and not held:
+        return _early(scene, clock, judgement, hypothesis)
+    judgement.culprits = culprits(scene)
+    judgement.cause = hypothesis.cause if hypothesis is not None else held
+    judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
+    if explanation is not None and hypothesis is not None:
+        judgement.reasons.insert(0, f"{title(hypothesis.cause)}: {_telling(explanation)}")
+    judgement.reasons += doubts
+    sure = hypothesis is not None and clock.quiet_s >= hung_s and not doubts
+    sure = sure and (
+        decisive or (seen_so >= SECOND_LOOK_S and hypothesis is not None and _may_convict(scene, hypothesis))
+    )
+    if not sure and not held:
+        judgement.id = "unknown" if may_be_idle(scene) else "suspect"
+        return judgement
+    judgement.id = "hung"
+    judgement.strength = "proven" if decisive else "weak" if any(_open(e) for e in healthy) else "firm"
+    clock.held = {"cause": judgement.cause, "solid": clock.solid}
+    return judgement
+
+
+def _held(clock: Clock) -> str | None:
+    """The cause of a ``hung`` that stands until something moves: a reading that flickers does not undo it."""
+    return clock.held["cause"] if clock.held is not None and clock.held["solid"] == clock.solid else None
+
+
+def _early(scene: Scene, clock: Clock, judgement: Judgement, hypothesis: Hypothesis | None) -> Judgement:
+    """Too early to say more than whom it waits for."""
+    missing = hypothesis is not None and hypothesis.cause == "rank_missing"
+    judgement.cause = "rank_missing" if missing else None
+    whom = awaited(scene) or ("the ranks wait for each other" if len(scene.ranks) > 1 else "it waits")
+    judgement.reasons.insert(0, f"{whom}; nothing has moved for {clock.quiet_s:.0f} s: too early to say")
+    return judgement
+
+
+def _may_convict(scene: Scene, hypothesis: Hypothesis) -> bool:
+    """A lock's builder may be on a host that is not watched: without a look at the lock that is at best suspect."""
+    return hypothesis.cause != "lock_held" or bool(scene.facts("lock_file", 300.0)) or scene.run.waits_for_baton is None
+
+
+def _telling(explanation: Explanation) -> str:
+    """What speaks for it that the general observations do not say already."""
+    first = explanation.predictions[0]
+    return first.seen if first.outcome == "fits" else fitting(explanation)
+
+
+def _doubts(scene: Scene, clock: Clock, healthy: list[Explanation], hung_s: float) -> list[str]:
+    """What keeps a stall from being certain, in words."""
+    doubts = [
+        f"not refuted: {e.title} ({_open_point(e)})" for e in healthy if _open(e) and clock.quiet_s < _OPEN_FOR * hung_s
+    ]
+    if scene.mute and not scene.gpu_kinds.get("spins"):
+        doubts.append("no log says what it should be doing: an idle process looks the same")
+    return doubts[:2]
+
+
+def may_be_idle(scene: Scene) -> bool:
+    """Without a log, a sleeping process that listens, or is alone, is as likely a server or a notebook at rest."""
+    return scene.mute and not scene.gpu_kinds.get("spins") and (bool(scene.launch.ports) or len(scene.workers) == 1)
+
+
+def _open(explanation: Explanation) -> bool:
+    """A healthy explanation that nothing refutes, because what it rests on could not be seen."""
+    first = explanation.predictions[0]
+    refuted = any(p.outcome == "refutes" for p in explanation.predictions)
+    return not refuted and first.outcome == "unknown" and first.signal in _LOOKED_AT
+
+
+def _open_point(explanation: Explanation) -> str:
+    return ", ".join(p.signal for p in explanation.predictions if p.outcome == "unknown") + " not known"
+
+
+def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[float, float]:
+    """Quiet seconds until suspect and until hung."""
+    if hypothesis is not None and hypothesis.decisive(scene):
+        return DECISIVE_S, DECISIVE_S
+    patience = hypothesis.patience if hypothesis is not None else 2.0
+    pace = scene.run.interval_s() or 0.0
+    if hypothesis is None or not hypothesis.particular:
+        patience *= PHASE_PATIENCE.get(scene.phase, 1.0)
+        if scene.phase == "training_step" and not pace:
+            patience *= FIRST_STEP
+        if scene.peers_elsewhere and not (scene.phase == "training_step" and pace):
+            patience *= UNWATCHED_PEERS
+        if scene.phase in clock.built:
+            patience *= PAUSED_BUILD
+        if any(not swept.asleep for swept in scene.sweeps.values()):
+            patience *= BLOCKED_THREAD
+    silent = scene.silent_s or 0.0
+    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 3.0 * HUNG_S * patience:
+        patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
+    rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
+    return max(SUSPECT_S * patience, 1.5 * rhythm), max(HUNG_S * patience, 3.0 * rhythm)
+
+
+def stall_reasons(scene: Scene) -> list[str]:
+    """What is seen of a stall, the log first."""
+    reasons = [silence(scene), seen.cpu(scene), seen.gpus(scene)]
+    reasons.append(f"{seen.builders(scene)}, {seen.children(scene)}, {seen.byte_flow(scene)}")
+    return [reason for reason in reasons if reason]
