@@ -127,8 +127,10 @@ class Run:
             return False
         self._order += 1
         occurrence, leading = self._occurrence(marker, rank, t)
-        moved = self._count(marker, rank, frame, t) if frame is not None else leading
         phase = self._target(marker, occurrence, rank, frame)
+        again = marker.edge == "begin" and occurrence > 1 and phase == self.phase  # a wait that is announced once more
+        arrived = leading or (marker.who == "all" and rank is not None)  # one rank more has come to where others are
+        moved = self._count(marker, rank, frame, t) if frame is not None else arrived and not again
         if leading or frame is not None:
             self._enter(phase, t, marker, drawn=frame is not None)
         if marker.who == "all" and rank is not None:
