@@ -2,12 +2,13 @@
 
 ``tests/logs/FRAMEWORK/CASE.txt``: a head (``framework``, ``version``, ``source`` of the format), ``---``, then one
 written line a row, ``SECONDS PHASE | TEXT``. ``=`` is the phase before, ``-`` is not judged. ``\\r``, ``\\e`` (escape)
-and ``\\n`` stand for the bytes; a row that ends in ``\\c`` is not ended by a newline. After ``===`` come words on what
+and ``\\n`` stand for the bytes, ``\\\\`` for a backslash; a row that ends in ``\\c`` is not ended by a newline. After ``===`` come words on what
 the reader must hold in the end; :meth:`LogCase.check` knows them.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tui.collect.logtext import LogSplitter
 from tui.diagnose.phase_tracker import Run
 from tui.diagnose.reader import LogReader
 
+_ESCAPES = {"r": "\r", "e": "\x1b", "n": "\n", "\\": "\\"}
 FOLDER = Path(__file__).parent / "logs"
 
 
@@ -150,5 +152,5 @@ def _load(path: Path) -> LogCase:
 
 def _bytes(text: str) -> bytes:
     ending = "" if text.endswith("\\c") else "\n"
-    text = text.removesuffix("\\c").replace("\\r", "\r").replace("\\e", "\x1b").replace("\\n", "\n")
+    text = re.sub(r"\\([ren\\])", lambda found: _ESCAPES[found[1]], text.removesuffix("\\c"))
     return (text + ending).encode()

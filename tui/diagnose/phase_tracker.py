@@ -173,7 +173,8 @@ class Run:
         """The how-manieth time this rank prints the line, and whether it is the first rank to do so."""
         key = (marker.name, rank)
         times, last = self._times_seen.get(key, (0, None))
-        same_burst = rank is None and last is not None and t is not None and t - last < _BURST_S
+        single = marker.who in ("main", "one")
+        same_burst = rank is None and not single and last is not None and t is not None and t - last < _BURST_S
         if not (same_burst and times):
             times += 1
         self._times_seen[key] = (times, t)

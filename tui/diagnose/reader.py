@@ -16,7 +16,7 @@ from tui.diagnose.markers import Marker, Markers
 from tui.diagnose.phase_tracker import Run
 from tui.diagnose.progress import Frame, frame
 from tui.diagnose.ranknames import RankNames, Said
-from tui.diagnose.stamps import Stamps, spread_back
+from tui.diagnose.stamps import BarClock, Stamps, spread_back
 from tui.diagnose.tracebacks import Place, Tracebacks
 from tui.model import LogLine
 
@@ -102,16 +102,18 @@ class LogReader:
 
     def _times_of(self, lump: Sequence[Piece], lay_until: float | None) -> list[float | None]:
         """When lines that lay there were written, by their own stamps; the last of them is the file's last write."""
-        stamps = [self._stamps.read(piece.head.stamp or piece.text) for piece in lump]
         if lay_until is None:
-            return [None for _ in stamps]
-        took = 0.0
-        for piece, said in zip(reversed(lump), reversed(stamps), strict=True):
+            return [None for _ in lump]
+        bars = BarClock()
+        stamps: list[float | None] = []
+        for piece in lump:
+            said = self._stamps.read(piece.head.stamp or piece.text)
             if said is not None:
-                break
-            drawn = frame(piece.text)
-            took = max(took, drawn.elapsed_s or 0.0) if drawn is not None else took
-        return spread_back(stamps, lay_until, took)
+                bars.stamped(said)
+            elif (bar := frame(piece.text)) is not None:
+                said = bars.drawn(bar.elapsed_s)
+            stamps.append(said)
+        return spread_back(stamps, lay_until)
 
     def _piece(self, piece: Piece, t: float | None) -> None:
         text = piece.text

@@ -144,11 +144,30 @@ class Stamps:
         return -zones if 2 * _QUARTER <= abs(zones) <= 14 * 3600 and abs(ahead - zones) < 5.0 else 0.0
 
 
-def spread_back(stamps: Sequence[float | None], until: float, last_took: float = 0.0) -> list[float | None]:
+class BarClock:
+    """The time that bars tell between two stamps: each counts its own seconds from its first drawing."""
+
+    def __init__(self) -> None:
+        self._base: float | None = None
+        self._elapsed = 0.0
+
+    def stamped(self, t: float) -> None:
+        self._base, self._elapsed = t, 0.0
+
+    def drawn(self, elapsed_s: float | None) -> float | None:
+        """When this drawing was made at the earliest; ``None`` before any stamp."""
+        if self._base is None or elapsed_s is None:
+            return None
+        if elapsed_s < self._elapsed:  # another bar
+            self._base += self._elapsed
+        self._elapsed = elapsed_s
+        return self._base + elapsed_s
+
+
+def spread_back(stamps: Sequence[float | None], until: float) -> list[float | None]:
     """When lines were written, given their stamps and that the file was last written at ``until``.
 
-    Lines without a stamp take that of the line before. ``last_took``: seconds for which the last lines, without a
-    stamp, tell that they went on (a bar's own clock). Where a stamp runs back by more than a minute, another clock
+    Lines without a stamp take that of the line before. Where a stamp runs back by more than a minute, another clock
     began: what stands before ends there.
     """
     filled: list[float | None] = []
@@ -159,7 +178,7 @@ def spread_back(stamps: Sequence[float | None], until: float, last_took: float =
     if last is None:
         return [until for _ in stamps]
     found: list[float | None] = []
-    offset, after = until - last_took - last, last
+    offset, after = until - last, last
     for said in reversed(filled):
         if said is None:
             found.append(None)
