@@ -2,8 +2,9 @@
 
 ``tests/logs/FRAMEWORK/CASE.txt``: a head (``framework``, ``version``, ``source`` of the format), ``---``, then one
 written line a row, ``SECONDS PHASE | TEXT``. ``=`` is the phase before, ``-`` is not judged. ``\\r``, ``\\e`` (escape)
-and ``\\n`` stand for the bytes, ``\\\\`` for a backslash; a row that ends in ``\\c`` is not ended by a newline. After ``===`` come words on what
-the reader must hold in the end; :meth:`LogCase.check` knows them.
+and ``\\n`` stand for the bytes, ``\\\\`` for a backslash; a row that ends in ``\\c`` is not ended by a newline. After
+``===`` come words on what the reader must hold in the end; :data:`_CHECKS` knows them. ``stamps: yes`` in the head: each
+line that begins a phase has a stamp.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def _progress(reader: LogReader, run: Run, rest: str, live: bool) -> None:
 
 
 def _traceback(reader: LogReader, run: Run, rest: str, live: bool) -> None:
-    assert [trace.text for trace in run.tracebacks][0] == rest
+    assert run.tracebacks[0].text == rest
 
 
 def _spoke(reader: LogReader, run: Run, rest: str, live: bool) -> None:

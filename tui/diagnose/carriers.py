@@ -131,7 +131,7 @@ def _message(row: dict[str, Any]) -> str | None:
         if isinstance(row.get(name), str):
             return row[name][: 4 * LIMIT]
     inner = row.get("fields")
-    return _message(cast("dict[str, Any]", inner)) if isinstance(inner, dict) and inner is not row else None
+    return _message({**cast("dict[str, Any]", inner), "fields": None}) if isinstance(inner, dict) else None
 
 
 def _json_head(row: dict[str, Any]) -> Head:

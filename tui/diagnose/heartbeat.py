@@ -14,7 +14,7 @@ that comes at a steady period, or at gaps that double."""
 
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _WRITER = re.compile(r"\b(?:[TPD]P|EP|[Rr]ank[ =:]?|RANK |pid[ =]?)(\d+)")
-_NO_FIGURES = str.maketrans("", "", "0123456789")
+_NO_FIGURES = str.maketrans("", "", "0123456789.,:+-%")
 _BURST_S = 5.0
 _KINDS = 512
 _STEADY = 0.25
@@ -58,7 +58,7 @@ class Recurrence:
         return "clock" if on_clock else "again"
 
     def _beats(self, key: tuple[str, ...], when: float) -> bool:
-        """Whether this writer's line came after its usual gap or twice that; what comes with a beat belongs to it."""
+        """Whether this writer's line came on its clock; what comes together with a beat belongs to it."""
         clock = self._clocks.get(key)
         if clock is None:
             self._clocks[key] = _Clock(when)
@@ -70,6 +70,7 @@ class Recurrence:
         if not _BURST_S <= gap < inf:  # its last time is not known, only that it lay there; or still the same burst
             return clock.steady >= 1
         usual, clock.gap = clock.gap, gap
-        steady = usual > 0 and min(abs(gap - usual), abs(gap - 2 * usual)) <= _STEADY * usual
+        likely = (usual, 2 * usual, usual / 2)  # on time, after a beat that was missed or a wait that doubles, after that
+        steady = usual > 0 and any(abs(gap - expected) <= _STEADY * expected for expected in likely)
         clock.steady = clock.steady + 1 if steady else 0
         return clock.steady >= 1

@@ -19,6 +19,7 @@ _BAR = re.compile(rf"\b(?P<pct>\d{{1,3}})%(?: Completed)?(?: ?\|(?:[^|]*\|)?)? *
 _COUNT = re.compile(rf"(?:^|(?<=[ :]))(?P<n>\d[\d.]*)(?P<np>[kKMGT]?) ?[A-Za-z]+ {_TAIL}")
 """A bar without a known total: ``12it [00:05,  2.3it/s]``."""
 _PAIR = re.compile(r"\d{1,3}% \((?P<n>\d+)/(?P<total>\d+)\)")
+_MOST = 1e18
 _SCALE = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 
 
@@ -67,6 +68,8 @@ def _frame(text: str, found: re.Match[str]) -> Frame | None:
         done = float(found["n"]) * _SCALE[found["np"]]
         total = float(said.get("total") or 0.0) * _SCALE[said.get("tp") or ""]
         description = text[: found.start()].rpartition("|")[2][-200:]
+        if max(done, total) > _MOST:
+            return None
         name = re.sub(r"\(.*|[\d.]+", "", description)[-60:].lstrip()
         if not said.get("elapsed"):
             return Frame(name, done, total)

@@ -61,25 +61,25 @@ class RankNames:
         if pid and pid in self._of_pid:
             return self._of_pid[pid]
         if (found := _IN_TEXT.search(text)) is not None:
-            return int(next(group for group in found.groups() if group))
+            return _number(next(group for group in found.groups() if group))
         return head.local
 
     def _of_marker(self, groups: dict[str, str | None]) -> int | None:
         """A rank counted within ``total`` ranks: of a part of the job (a tensor-parallel group) it says nothing."""
-        rank, total = groups.get("rank"), groups.get("total")
-        if not rank:
-            return None
-        if total:
-            self._widest = max(self._widest, int(total))
-            if int(total) < self._widest:
-                return None
-        return int(rank)
+        rank, total = _number(groups.get("rank")), _number(groups.get("total"))
+        if rank is None or total is None:
+            return rank
+        self._widest = max(self._widest, total)
+        return rank if total == self._widest else None
 
     def _rank_of(self, said: dict[str, str | None]) -> int | None:
-        if said.get("rank"):
-            return int(said["rank"] or 0)
-        tp, pp = said.get("tp"), said.get("pp")
-        if tp is None:
-            return int(pp) if pp is not None else None
-        self._tp_size = max(self._tp_size, int(tp) + 1)
-        return int(pp or 0) * self._tp_size + int(tp)
+        rank, tp, pp = (_number(said.get(name)) for name in ("rank", "tp", "pp"))
+        if rank is not None or tp is None:
+            return rank if rank is not None else pp
+        self._tp_size = max(self._tp_size, tp + 1)
+        return (pp or 0) * self._tp_size + tp
+
+
+def _number(text: str | None) -> int | None:
+    """A rank or a count of ranks; what is no such number, or too long for one, is none."""
+    return int(text) if text and len(text) <= 7 and text.isdecimal() else None

@@ -38,11 +38,13 @@ class _Told(NamedTuple):
 
 
 class _Meaning(NamedTuple):
-    """``quoted``: part of a traceback; ``known``: a marker or a bar knows it; ``progressed``: it counts as progress."""
+    """``quoted``: part of a traceback; ``known``: a marker or a bar knows it; ``progressed``: it counts as progress;
+    ``beat``: it comes on a clock or means nothing."""
 
     quoted: bool = False
     known: bool = False
     progressed: bool = False
+    beat: bool = False
 
 
 class LogReader:
@@ -128,7 +130,7 @@ class LogReader:
             return
         if said.progressed or (kind == "new" and not said.known):
             self.news_t = t
-        if kind != "clock" and not (said.known and not said.progressed and bar is None):
+        if kind != "clock" and not said.beat:
             self.spoke_t = t
 
     def _note(self, t: float | None) -> None:
@@ -148,11 +150,11 @@ class LogReader:
         place = self._trace(piece, said, t) if traced else ""
         if place == "inside":
             return _Meaning(quoted=True)
-        known, progressed = self._take_markers(piece, said, candidates, bar, t, only_fatal=place == "end")
-        if bar is not None and not known and not place:
+        meaning = self._take_markers(piece, said, candidates, bar, t, only_fatal=place == "end")
+        if bar is not None and not meaning.known and not place:
             rank = self._ranks.rank(piece.head, said, piece.text)
             return _Meaning(known=True, progressed=self._take(_Told(t, None, rank, bar, "")))
-        return _Meaning(bool(place), known, progressed)
+        return meaning._replace(quoted=bool(place))
 
     def _trace(self, piece: Piece, said: Said, t: float | None) -> Place:
         rank = self._ranks.rank(piece.head, said, piece.text)
@@ -171,13 +173,13 @@ class LogReader:
         t: float | None,
         *,
         only_fatal: bool,
-    ) -> tuple[bool, bool]:
-        """(whether a marker knows the line, whether it counts as progress)"""
+    ) -> _Meaning:
         text = piece.text
         if _REPEATED in text:
             for run in self._runs():
                 run.deduplicated = True
-        known = progressed = fatal = False
+        found: list[Marker] = []
+        progressed = False
         for marker in candidates:
             if (piece.open and marker.edge != "progress") or (only_fatal and marker.edge != "fatal"):
                 continue
@@ -186,10 +188,11 @@ class LogReader:
                 continue
             groups = match.groupdict()
             rank = self._ranks.rank(piece.head, said, text, groups)
-            known = True
-            fatal = fatal or marker.edge == "fatal"
+            found.append(marker)
             progressed |= self._take(_Told(t, marker, rank, _drawn(marker, bar, groups, text), text))
-        return known, progressed and not fatal
+        edges = {marker.edge for marker in found}
+        beat = bool(found) and not progressed and bar is None and "fatal" not in edges
+        return _Meaning(known=bool(found), progressed=progressed and "fatal" not in edges, beat=beat)
 
     # --------------------------------------------------------------------------------------------------------- runs
 
@@ -221,6 +224,7 @@ def _drawn(marker: Marker, bar: Frame | None, groups: dict[str, str | None], tex
     """The counter that a line carries: its bar, its ``n`` and ``total``, or llama.cpp's dots, one for each percent."""
     if marker.unit == "dots":
         return Frame(marker.id, float(min(100, text.count("."))), 100.0)
-    if bar is None and groups.get("n"):
-        return Frame(marker.id, float(groups["n"] or 0), float(groups.get("total") or 0))
+    if bar is None and (done := groups.get("n")) and done.isdecimal() and len(done) < 16:
+        total = groups.get("total") or ""
+        return Frame(marker.id, float(done), float(total) if total.isdecimal() and len(total) < 16 else 0.0)
     return bar
