@@ -37,7 +37,8 @@ def attribute(dumps: Sequence[FaultDump], known: Mapping[Owner, Sequence[ThreadS
     """
     ids = {t.thread_id: owner for owner, threads in known.items() for t in threads if t.thread_id is not None}
     owned: dict[Owner, FaultDump] = {}
-    strays = [replace(dump, threads=tuple(left)) for dump in dumps if (left := _share(dump, ids, owned))]
+    strangers = _strangers(dumps, ids)
+    strays = [replace(dump, threads=tuple(left)) for dump in dumps if (left := _share(dump, ids, strangers, owned))]
     written = {_key(f) for d in dumps for t in d.threads for f in t.frames} | {_key(f) for d in dumps for f in d.loose}
     return Attributed({o: _named(d, known[o], written) for o, d in owned.items()}, tuple(strays))
 
@@ -60,13 +61,17 @@ def apart(dumps: Sequence[FaultDump]) -> list[FaultDump]:
     return list(owned) if even else list(dumps)
 
 
-def _share(dump: FaultDump, ids: Mapping[int, Owner], owned: dict[Owner, FaultDump]) -> list[ThreadStack]:
+def _share(
+    dump: FaultDump, ids: Mapping[int, Owner], strangers: Sequence[int], owned: dict[Owner, FaultDump]
+) -> list[ThreadStack]:
     """Deal a dump's blocks out to their processes; those that fit none are handed back."""
     homes = {ids[i] for t in dump.threads if (i := t.thread_id) is not None and i in ids}
     alone = next(iter(homes)) if len(homes) == 1 and not dump.mixed else None
     left: list[ThreadStack] = []
     for thread in dump.threads:
-        owner = alone if alone is not None else _nearest(thread.thread_id, ids if dump.mixed or homes else {})
+        owner = alone
+        if owner is None and (dump.mixed or homes):
+            owner = _nearest(thread.thread_id, ids, strangers)
         if owner is None:
             left.append(thread)
             continue
@@ -77,10 +82,22 @@ def _share(dump: FaultDump, ids: Mapping[int, Owner], owned: dict[Owner, FaultDu
     return left
 
 
-def _nearest(thread_id: int | None, ids: Mapping[int, Owner]) -> Owner | None:
+def _strangers(dumps: Sequence[FaultDump], ids: Mapping[int, Owner]) -> list[int]:
+    """Main threads that nobody knows: of a known process the main thread is known too."""
+    mains = (t.thread_id for dump in dumps for t in dump.threads if is_program(t.frames))
+    return [main for main in mains if main is not None and main not in ids]
+
+
+def _nearest(thread_id: int | None, ids: Mapping[int, Owner], strangers: Sequence[int]) -> Owner | None:
+    """Of a known process nearly all threads are known, of a stranger none: what is near a stranger is the stranger's,
+    though the address space of a known process may lie beside it by chance."""
     if thread_id is None or not ids:
         return None
-    near = thread_id if thread_id in ids else min(ids, key=lambda known: abs(known - thread_id))
+    if thread_id in ids:
+        return ids[thread_id]
+    if any(abs(main - thread_id) < _NEAR for main in strangers):
+        return None
+    near = min(ids, key=lambda known: abs(known - thread_id))
     return ids[near] if abs(near - thread_id) < _NEAR else None
 
 
