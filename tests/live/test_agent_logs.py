@@ -93,6 +93,25 @@ def test_a_large_log_gives_its_head_and_its_tail(client: AgentClient, tmp_path: 
     assert tail["lines_total"] is None
 
 
+def test_the_middle_of_a_huge_log_gives_its_markers_within_the_budget(client: AgentClient, tmp_path: Path) -> None:
+    """2 GB that lay there: head and tail, and from between them the matching lines that are near the end."""
+    path = tmp_path / "huge.log"
+    with path.open("wb") as file:
+        file.write(b"first line\n")
+        file.truncate(2 << 30)
+        file.seek((2 << 30) - (5 << 20))
+        file.write(b"\nCapture cuda graph begin. old\n" + b"nothing to see here\n" * 100_000)
+        file.seek(2 << 30)
+        file.write(b"\nthe end\n")
+    client.send(do="filter", patterns=["Capture cuda graph begin"], words=[[["Capture"], ["graph"]]])
+    follow(client, path)
+    client.until(has(b"the end\n"))
+    head, middle, tail = pieces(client)
+    assert (head["offset"], text(middle)) == (0, b"Capture cuda graph begin. old\n")
+    assert sum(len(text(row)) + row["skipped_bytes"] for row in pieces(client)) == path.stat().st_size
+    assert tail["lines_total"] is None
+
+
 def test_resumes_at_an_offset(client: AgentClient, log: Path) -> None:
     """A monitor that reconnects asks from where it was, and gets nothing twice."""
     follow(client, log, offset=6)

@@ -48,10 +48,12 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
 * ``{"do": "watch", "procs": [[pid, start_ticks], ...]}`` replaces the focus. Descendants that are not in focus
   themselves are counted in ``children`` of their nearest ancestor in focus.
 * ``{"do": "follow", "key": str, "path": str, "fd": [pid, n]|null, "offset": int|null}`` — ``fd`` opens
-  ``/proc/PID/fd/N`` (a deleted file); ``offset`` null: head 256 KiB and tail 1 MiB of what lies there.
-  ``{"do": "unfollow", "key"}``.
-* ``{"do": "filter", "patterns": [str, ...]}`` regular expressions used only for logs that grow past 256 KB a second:
-  then every matching line and the last 64 KiB are sent. A line that was redrawn counts as what it last said.
+  ``/proc/PID/fd/N`` (a deleted file); ``offset`` null: of what lies there the head of 256 KiB, the tail of 1 MiB, and
+  between them the lines that match the filter, as far back as 0.4 s of search reach. ``{"do": "unfollow", "key"}``.
+* ``{"do": "filter", "patterns": [str, ...], "words": [[[str, ...], ...], ...]}`` regular expressions used for such a
+  middle and for logs that grow past 256 KB a second: of these every matching line and the last 64 KiB are sent. A line
+  that was redrawn counts as what it last said. ``words``, optional: for each pattern lists of runs of ASCII letters; of
+  each list one stands in every line that matches (``*Error``: one that ends so). Without, each line is tried.
 * ``{"do": "interval", "s": float}`` (0.1 to 10); ``{"do": "ping"}`` answers ``{"mono", "wall"}``; ``{"do": "stop"}``.
 * ``{"do": "look", "what": str, ...}`` one of ``threads`` (``procs``: list; answers ``{"threads": {pid: [{"tid", "comm",
   "state", "cpu_s", "wchan", "syscall"}, ...]|null}}``), ``files`` (``paths``: globs; ``{"files": [{"path", "size",

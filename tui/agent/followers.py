@@ -16,7 +16,7 @@ class Followers:
         self._done = answered
         self._logs: "dict[str, dict[str, Any]]" = {}
         self._hung: "dict[str, float]" = {}
-        self._patterns: "list[str]" = []
+        self._patterns: "list[tuple[str, list[list[str]]]]" = []
         self._ask_follow: "list[dict[str, Any]]" = []
         self._ask_unfollow: "list[dict[str, Any]]" = []
         self._ask_patterns = False
@@ -34,7 +34,7 @@ class Followers:
             self._ask_follow = [log for log in self._ask_follow if log["key"] != key]
             self._ask_unfollow.append({"key": key})
 
-    def filter(self, patterns: "list[str]") -> None:
+    def filter(self, patterns: "list[tuple[str, list[list[str]]]]") -> None:
         self._patterns, self._ask_patterns = patterns, True
 
     def poll(self) -> None:

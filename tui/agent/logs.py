@@ -8,12 +8,13 @@ import base64
 import os
 import stat as modes
 
-from .flood import TAIL, Filter, sift
+from .flood import TAIL, Filter, sift, sift_back
 from .wire import encode
 
 MAY_TAKE_S = 3.0
 HEAD = 256 << 10
 FIRST_TAIL = 1 << 20
+MIDDLE_S = 0.4
 FLOOD_BYTES_S = 256 << 10
 PROBE = 64
 
@@ -97,7 +98,7 @@ class Followed:
         status = os.fstat(self._fd)
         size = status.st_size
         if self.offset is None:
-            return self._first(size)
+            return self._first(size, keep)
         if size < self.offset or (size > self.offset and not self._continues()):
             self._restart("truncated")
             self.offset = _first_data(self._fd)
@@ -113,14 +114,18 @@ class Followed:
         assert self.offset is not None
         return os.pread(self._fd, len(self._probe), self.offset - len(self._probe)) == self._probe
 
-    def _first(self, size: int) -> "list[dict[str, Any]]":
+    def _first(self, size: int, keep: Filter) -> "list[dict[str, Any]]":
+        """What lies there: all of it, or the head, what matches in the middle as far back as time allows, the tail."""
         self.offset, self.lines = 0, 0
         if size <= HEAD + FIRST_TAIL:
             return [self._read(size)]
-        head = self._read(HEAD)
+        news = [self._read(HEAD)]
         self.lines = None
+        for offset, text in sift_back(self._fd, HEAD, size - FIRST_TAIL, keep, MIDDLE_S):
+            self._jump(offset)
+            news.append(self._took(text))
         self._jump(size - FIRST_TAIL)
-        return [head, self._read(size)]
+        return [*news, self._read(size)]
 
     def _flood(self, size: int, keep: Filter) -> "list[dict[str, Any]]":
         assert self.offset is not None

@@ -55,7 +55,9 @@ class Requests:
         self.answer(request)
 
     def _do_filter(self, request: "dict[str, Any]") -> None:
-        self._agent.followers.filter([str(pattern) for pattern in request["patterns"]])
+        patterns = [str(pattern) for pattern in request["patterns"]]
+        words = request.get("words") or [[] for _ in patterns]
+        self._agent.followers.filter([(p, [list(map(str, one_of)) for one_of in ws]) for p, ws in zip(patterns, words)])
         self.answer(request)
 
     def _do_interval(self, request: "dict[str, Any]") -> None:

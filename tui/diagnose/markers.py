@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from tui import toml
 
@@ -43,6 +43,10 @@ _KEYS = frozenset(
 )
 
 
+Clauses: TypeAlias = tuple[tuple[str, ...], ...]
+"""Words that a text must hold: of each inner tuple one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Marker:
     """One kind of line. ``who`` prints it: ``all`` ranks, ``rank0``, or ``main`` (a process that is no rank).
@@ -52,7 +56,7 @@ class Marker:
     ``only`` the ones in which alone it does; outside of ``during``, where that is given, the line means nothing. A
     group ``total`` beside ``rank`` is how many ranks it counts within: within a part of the job it is no rank's name.
     ``run`` is ``start`` on a launch's first line and ``over`` on its orderly last. ``cause`` and ``remedy`` (with its
-    source) belong to fatal lines. Every line that matches contains one of ``words``.
+    source) belong to fatal lines. Every line that matches contains one of each of ``words``.
     """
 
     id: str
@@ -73,10 +77,14 @@ class Marker:
     run: str = ""
     cause: str = ""
     remedy: str = ""
-    words: tuple[str, ...] = ()
+    words: Clauses = ()
 
     def match(self, text: str) -> re.Match[str] | None:
         return _compiled(self.pattern).search(text)
+
+    def may_match(self, words: set[bytes]) -> bool:
+        """Whether a text of these words may match."""
+        return all(any(word.encode() in words for word in clause) for clause in self.words)
 
     @property
     def name(self) -> str:
@@ -110,14 +118,14 @@ class Markers:
         if by_word.keys().isdisjoint(words):
             return rare
         # In the order of the files, whatever the order of a set: two bars of one line must meet in the same order.
-        found = {marker.name: marker for word in sorted(words & by_word.keys()) for marker in by_word[word]}
+        found = {m.name: m for word in sorted(words & by_word.keys()) for m in by_word[word] if m.may_match(words)}
         return (*found.values(), *rare)
 
     def filter(self) -> list[dict[str, Any]]:
         """What a host needs to keep marked lines of a log that grows faster than it can be shipped: ``pattern``, free
-        of its anchors since a carrier's mark may stand before the line, and ``words`` of which one must stand in it."""
+        of its anchors since a carrier's mark may stand before the line, and ``words``, of each list one in the line."""
         kept = [
-            {"pattern": loosened(marker.pattern), "words": list(marker.words)}
+            {"pattern": loosened(marker.pattern), "words": [list(clause) for clause in marker.words]}
             for marker in self.all
             if marker.edge not in ("heartbeat", "neutral") and marker.words
         ]
@@ -125,8 +133,8 @@ class Markers:
 
 
 _TRACEBACKS: tuple[dict[str, Any], ...] = (
-    {"pattern": r"Traceback \(most recent call last\):", "words": ["Traceback"]},
-    {"pattern": r"\b\w*(?:Error|Exception): ", "words": []},
+    {"pattern": r"Traceback \(most recent call last\):", "words": [["Traceback"]]},
+    {"pattern": r"\b\w*(?:Error|Exception): ", "words": [["*Error", "*Exception"]]},
 )
 
 _NOT_LETTERS = bytes(c if chr(c).isalpha() and c < 128 else 32 for c in range(256))
@@ -149,12 +157,16 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def required_words(pattern: str) -> tuple[str, ...]:
-    """Plain words of which every match of ``pattern`` contains at least one as a whole word; empty where none is sure.
+@cache
+def required_words(pattern: str) -> Clauses:
+    """Plain words that every match of ``pattern`` contains, each as a whole word; empty where none is sure.
 
-    One word where the pattern demands it outside of groups, else one for each alternative of a group. Conservative:
-    classes, whatever an operator makes optional, and a word that touches something which may continue it are left out.
+    A clause of one word for each that the pattern demands outside of groups, and one for the alternatives of a group.
+    Conservative: classes, whatever an operator makes optional, and a word that touches something which may continue it
+    are left out. A match right behind or before another letter is none.
     """
+    if re.search(r"\(\?[aiLmsux-]", pattern):
+        return ()  # flags change what a letter is
     groups: list[str] = []
 
     def lift(found: re.Match[str]) -> str:
@@ -167,25 +179,29 @@ def required_words(pattern: str) -> tuple[str, ...]:
     flat = re.sub(r"\[[^\]]*\][*?+]?", _HOLE, re.sub(r"\{\d*,?\d*\}", "*", flat))
     while (smaller := re.sub(r"(\([^()]*\))([*?])?\+?", lift, flat)) != flat:
         flat = smaller
-    return _words(flat, groups)
+    return _clauses(flat, groups)
 
 
 _HOLE, _MARK = "\ue000", "\ue001"
 """Stand in a pattern for whatever may be part of a word, and for a character that cannot be."""
 
 
-def _words(flat: str, groups: list[str]) -> tuple[str, ...]:
+def _clauses(flat: str, groups: list[str]) -> Clauses:
     if "|" in flat:
-        parts = [_words(part, groups) for part in flat.split("|")]
-        return tuple(word for part in parts for word in part) if all(parts) else ()
+        parts = [_clauses(part, groups) for part in flat.split("|")]
+        # Of each alternative its most particular clause; only all of them together are one.
+        return (tuple(word for part in parts for word in _longest(part)),) if all(parts) else ()
     plain = re.sub(r"\{\d+\}", _HOLE, flat)
     plain = re.sub(r"\\[sdbD][*?+]?| [*+]", " ", plain)
     plain = re.sub(r"\\[wWS][*?+]?|[^ ][*?]|\.\+?", _HOLE, plain)
-    words = re.findall(rf"(?<![A-Za-z{_HOLE}])[A-Za-z]{{4,}}(?![A-Za-z{_HOLE}+])", plain)
-    if words:
-        return (max(words, key=len),)
-    inner = [_words(groups[int(i)], groups) for i in re.findall(r"(?<![A-Za-z}])\{(\d+)\}(?![A-Za-z{])", flat)]
-    return min((words for words in inner if words), key=len, default=())
+    words = re.findall(rf"(?<![A-Za-z{_HOLE}])[A-Za-z]{{3,}}(?![A-Za-z{_HOLE}+])", plain)
+    inner = [_clauses(groups[int(i)], groups) for i in re.findall(r"(?<![A-Za-z}])\{(\d+)\}(?![A-Za-z{])", flat)]
+    return (*((word,) for word in dict.fromkeys(words)), *(clause for clauses in inner for clause in clauses))
+
+
+def _longest(clauses: Clauses) -> tuple[str, ...]:
+    """The clause that is least likely to hold by chance: its shortest word is the longest."""
+    return max(clauses, key=lambda clause: (min(map(len, clause)), -len(clause)))
 
 
 def parse(text: str, name: str) -> MarkerFile:
@@ -252,7 +268,7 @@ def gather(marker_files: Iterable[MarkerFile]) -> Markers:
             prefixes.append((file.framework, file.prefix))
     by_word: dict[bytes, list[Marker]] = {}
     for marker in every.values():
-        for word in set(marker.words):
+        for word in set(_longest(marker.words) if marker.words else ()):
             by_word.setdefault(word.encode(), []).append(marker)
     wordless = tuple(marker for marker in every.values() if not marker.words)
     return Markers({w: tuple(ms) for w, ms in by_word.items()}, wordless, tuple(prefixes), tuple(every.values()))
