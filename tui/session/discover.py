@@ -19,6 +19,8 @@ from tui.session.tree import ProcKey
 MAX_ENDED = 32
 """Launches that stay listed after all of their processes ended."""
 
+GLOB = frozenset("*?[")
+
 USER_HZ = 100
 """Clock ticks a second of ``start_ticks``: 100 on every Linux architecture that carries these GPUs."""
 
@@ -54,6 +56,7 @@ class Discovery:
     ) -> None:
         self._pids = tuple(pids)
         self._logs = tuple(logs)
+        self._newest: dict[tuple[str, str], str] = {}
         self._ports = frozenset(ports)
         self._hosts: dict[str, HostProcesses] = {}
         self._records: list[_Record] = []
@@ -71,6 +74,15 @@ class Discovery:
         self._regroup()
         before, self._launches = self._launches, self._listed()
         return before != self._launches
+
+    def patterns(self, host: str) -> tuple[str, ...]:
+        """The logs asked for on a host that are patterns: which file is the newest must be looked up there."""
+        return tuple(p for name, p in self._logs if name in (None, host) and not GLOB.isdisjoint(p))
+
+    def use_newest(self, host: str, pattern: str, path: str) -> None:
+        """On this host, ``path`` is now the newest file that matches the pattern."""
+        self._newest[host, pattern] = path
+        self._launches = self._listed()
 
     def launches(self) -> tuple[Launch, ...]:
         """All launches in the order they were found; those whose processes all ended stay listed."""
@@ -170,7 +182,7 @@ class Discovery:
         launches = [self._launch(record) for record in chosen]
         for host, path in self._logs:
             for name in self._hosts if host is None else [host] if host in self._hosts else []:
-                _put_log(launches, name, path)
+                _put_log(launches, name, self._newest.get((name, path), path))
         return tuple(launches)
 
     def _is_chosen(self, record: _Record) -> bool:

@@ -11,6 +11,9 @@ from tui.errors import HostError
 from tui.model import Sample
 from tui.session.discover import Discovery
 
+NEWEST_EVERY_S = 10.0
+"""How often it is looked up which file is the newest behind a pattern: a restarted launch may begin another log."""
+
 
 @dataclass(slots=True)
 class _Asked:
@@ -21,6 +24,9 @@ class _Asked:
     focus: frozenset[tuple[int, int]] = frozenset()
     logs: frozenset[str] = frozenset()
     read_to: dict[str, int] = field(default_factory=dict[str, int])
+    mono: float = 0.0
+    newest_due: float = 0.0
+    """When the files behind patterns are looked up again, by the host's monotonic clock."""
 
 
 class Follower:
@@ -38,6 +44,7 @@ class Follower:
     def note(self, sample: Sample) -> None:
         """Remember how far the logs were read."""
         asked = self._asked[sample.host]
+        asked.mono = sample.mono
         for log in sample.logs:
             if log.read_to is not None:
                 asked.read_to[log.path] = log.read_to
@@ -45,7 +52,9 @@ class Follower:
     def behind(self, host: str) -> bool:
         """Whether the agent reads something else than the launches need by now."""
         asked = self._asked[host]
-        return asked.connected and not asked.busy and (asked.focus, asked.logs) != self._needed(host)
+        if not asked.connected or asked.busy:
+            return False
+        return (asked.focus, asked.logs) != self._needed(host) or self._looks_for_newest(host)
 
     async def refocus(self, host: str) -> None:
         """Tell the agent what to read. A channel that breaks meanwhile is begun anew with the next hello."""
@@ -59,6 +68,8 @@ class Follower:
 
     async def _tell(self, host: str, asked: _Asked) -> None:
         agent = self._hosts[host]
+        if self._looks_for_newest(host):
+            await self._look_for_newest(host, asked)
         focus, logs = self._needed(host)
         if focus != asked.focus:
             asked.focus = focus
@@ -68,6 +79,17 @@ class Follower:
         for path in asked.logs - logs:
             await agent.request("unfollow", key=path)
         asked.logs = logs
+
+    def _looks_for_newest(self, host: str) -> bool:
+        asked = self._asked[host]
+        return asked.mono >= asked.newest_due and bool(self._discovery.patterns(host))
+
+    async def _look_for_newest(self, host: str, asked: _Asked) -> None:
+        asked.newest_due = asked.mono + NEWEST_EVERY_S
+        for pattern in self._discovery.patterns(host):
+            path = (await self._hosts[host].request("look", what="newest", glob=pattern)).get("path")
+            if isinstance(path, str):
+                self._discovery.use_newest(host, pattern, path)
 
     def _needed(self, host: str) -> tuple[frozenset[tuple[int, int]], frozenset[str]]:
         launches = self._discovery.launches()
