@@ -64,12 +64,12 @@ def _dispatch(words: list[str]) -> Exit:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gputop-hang",
-        usage="gputop-hang [HOST …] | COMMAND …",
+        usage=argparse.SUPPRESS,
         description=_EXAMPLES + "Watches launches and says whether a silent one is slow or hung, and why.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gputop-hang {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="gputop-hang")
 
     def command(name: str, summary: str) -> argparse.ArgumentParser:
         return commands.add_parser(name, help=summary, description=summary)

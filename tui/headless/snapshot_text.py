@@ -33,7 +33,7 @@ def write(snapshot: Snapshot, *, markdown: bool) -> None:
     sheet = _Markdown() if markdown else _Terminal()
     for view in snapshot.launches:
         _launch(sheet, view)
-    if not snapshot.launches:
+    if not snapshot.launches and any(host.sample for host in snapshot.hosts):
         sheet.say(
             "no launch found: no SGLang, vLLM or torchrun process and none that computes on a GPU; --pid names one"
         )
@@ -46,15 +46,15 @@ class _Terminal:
         self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
 
     def head(self, text: str) -> None:
-        self._console.print(Text(text, style="bold"))
+        self._console.print(Text(text, style="bold"), soft_wrap=True)
 
     def say(self, text: str) -> None:
-        self._console.print(Text(text))
+        self._console.print(Text(text), soft_wrap=True)
 
     def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
         for name in head:
-            table.add_column(Text(name), style="" if name else "dim")
+            table.add_column(Text(name), style="" if name else "dim", overflow="fold")
         for cells in rows:
             table.add_row(*(Text(cell) for cell in cells))
         self._console.print(table)

@@ -1,0 +1,65 @@
+"""The command line: bad words give one sentence and exit code 2, and a command that is none is a host."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tui", *words]
+    return subprocess.run(
+        command,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("gpu01",), "needs a terminal"),
+        (("snapshot", "n[1"), "'n[1' is no host name"),
+        (("snapshot", "--pid", "abc"), "--pid abc: a process number"),
+        (("snapshot", "--pid", "0"), "--pid 0: a process number"),
+        (("snapshot", "--interval", "0"), "0.2 to 60 seconds"),
+        (("replay", "/nowhere", "--json"), "/nowhere is no scenario"),
+        (("replay", "/nowhere", "--speed", "-1"), "a number above 0, or max"),
+        (("score", "/nowhere"), "/nowhere"),
+        (("dump",), "name processes"),
+        (("dump", "abc"), "PID or HOST:PID"),
+        (("snapshot", "--bogus"), "--bogus"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_sentence(words: tuple[str, ...], said: str) -> None:
+    done = run(*words)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_begins_with_examples() -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    assert done.stdout.startswith("examples:\n  gputop-hang ")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    """``gputop-hang … | head -1`` ends quietly."""
+    pipe = f"{sys.executable} -m tui replay tests/scenarios/seed-silent-hang --json | head -1"
+    done = subprocess.run(["sh", "-c", pipe], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith('{"v": 1')
+    assert done.stderr == ""
+
+
+def test_a_host_named_like_a_command_is_watched_in_the_long_form() -> None:
+    done = run("watch", "demo")
+    assert "needs a terminal" in done.stderr
