@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from tui.diagnose.views import CONTEXT_MIB, GPU_MOVES_MIB, GpuReadings, GpuView
 from tui.history import HostHistory, gpu_key
 from tui.model import Gpu, Launch
+from tui.track import COVERED
 
 
 def cards_of(host: HostHistory, launch: Launch, now: float, look_s: float) -> Iterable[GpuView]:
@@ -45,7 +46,8 @@ def _was_taken(host: HostHistory, gpu: Gpu) -> bool:
 
 
 def _view(host: HostHistory, gpu: Gpu, now: float, look_s: float) -> GpuView:
-    track, since, gap = host.gpus[gpu_key(gpu)], now - look_s, host.gap_s
+    track, gap = host.gpus[gpu_key(gpu)], host.gap_s
+    since = min(max(now - look_s, track.first_t or now), now - 0.9 * host.interval_s)
 
     def average(name: str) -> float | None:
         return track.mean(name, since, now, gap).value
@@ -61,9 +63,10 @@ def _view(host: HostHistory, gpu: Gpu, now: float, look_s: float) -> GpuView:
         powers=track.values("power_w", now - 3.0 * look_s, now),
         busy_w=busy_w,
     )
+    stopped = now - (track.last_t or now) > 30.0 + gap  # NVML answers no more, and did before
     memory = track.values("mem_used_mib", since, now)
     moved = bool(memory) and max(memory) - min(memory) >= GPU_MOVES_MIB
     return GpuView(
         host.name, gpu.index, readings.kind, readings.util, readings.mem_util, readings.power, readings.links,
-        gpu.mem_used_mib, moved, busy_w,
+        gpu.mem_used_mib, moved, busy_w, covered=stopped or track.coverage(since, now, gap) >= COVERED,
     )  # fmt: skip

@@ -42,6 +42,8 @@ class Clock:
         """Phases in which children or compilers were seen at work: builds pause between two files."""
         self.stalled_since: float | None = memory.get("stalled_since")
         self.was_grave: bool = memory.get("grave", False)
+        self.weak = False
+        """Whether only a busy core was seen now."""
         self.held: Mapping[str, Any] | None = memory.get("held")
         self.rested: bool = memory.get("rested", False)
         """Whether it was seen ready and not stuck."""
@@ -74,9 +76,12 @@ class Clock:
             (t for t in (None if self.doubtful else solid_t, self.heard) if t is not None and t > self.solid),
             default=None,
         )
+        self.weak = solid_t is None and weak_t is not None
         if moved is not None:
             self._learn(scene, moved)
             self.solid, self.blind = moved, 0.0
+        elif weak_t is not None and weak_t > self.moved:
+            self.blind = 0.0
         elif not scene.observed and scene.workers:
             self.blind += now - (self.before if self.before is not None else now)
         self.moved = max(self.moved, self.solid, weak_t or self.solid)
@@ -106,6 +111,11 @@ class Clock:
     def quiet_s(self) -> float:
         """Observed seconds without a movement that no wait looks like."""
         return max(0.0, self._now - self.solid - self.blind)
+
+    @property
+    def still_s(self) -> float:
+        """Observed seconds without any movement, a core that passed for work included."""
+        return max(0.0, self._now - max(self.moved, self.solid) - self.blind)
 
     def stall(self, stalled: bool) -> float:
         """Note whether nobody is seen at work now; for how many seconds that has been judged so."""

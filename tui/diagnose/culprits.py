@@ -49,7 +49,7 @@ def _behind(scene: Scene) -> list[Culprit]:
     if roll is None or 3 * len(roll[1]) > len(scene.run.ranks):
         return []
     by_rank = {view.member.rank: view for view in scene.ranks}
-    what = f"has not printed {seen.quoted(roll[0].marker.pattern)}, the others have"
+    what = f'has not printed "{scene.words_of(roll[0].marker)}", the others have'
     return [(by_rank[rank], rank, what) for rank in sorted(roll[1]) if rank in by_rank]
 
 
@@ -61,7 +61,7 @@ def awaited(scene: Scene) -> str | None:
         return f"waiting for {scene.peers_elsewhere} ranks on hosts that are not watched"
     roll = scene.run.behind()
     if roll is not None:
-        return f"waiting for {_ranks(sorted(roll[1]))}: no {seen.quoted(roll[0].marker.pattern)} yet"
+        return f'waiting for {_ranks(sorted(roll[1]))}: no "{scene.words_of(roll[0].marker)}" yet'
     return None
 
 

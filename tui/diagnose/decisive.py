@@ -54,9 +54,14 @@ def _dead(scene: Scene) -> Judgement | None:
     """A needed process is gone while others of the launch live on."""
     if not scene.living or scene.run.phase == "shutdown":
         return None
-    vanished = [rank for rank in scene.missing if rank in scene.run.ranks]
-    if vanished and scene.ranks and scene.observed:
-        reasons = [f"rank {seen.ranks_text(vanished)} wrote into this log and has no process any more", seen.cpu(scene)]
+    vanished = _vanished(scene)
+    if vanished:
+        said = (
+            "wrote into this log"
+            if set(vanished) <= set(scene.run.ranks)
+            else f"must have been there before {scene.phase}"
+        )
+        reasons = [f"rank {seen.ranks_text(vanished)} {said} and has no process any more", seen.cpu(scene)]
         culprits: list[Culprit] = [(None, rank, "its process is gone") for rank in vanished]
         return Judgement("crashed", "proven", "dead_rank", reasons, probe="log", culprits=culprits)
     dead: list[ProcView] = []
@@ -77,6 +82,31 @@ def _dead(scene: Scene) -> Judgement | None:
         reasons.insert(0, f"kernel log: {fault.text[:160]}")
     cause = "oom_kill" if killed else "gpu_fault" if fault is not None else "dead_rank"
     return Judgement("crashed", "proven", cause, reasons, probe="log", culprits=named)
+
+
+_ALL_HAD_COME = frozenset(
+    {
+        "weight_load",
+        "post_load",
+        "kv_alloc",
+        "compile",
+        "graph_capture",
+        "warmup",
+        "serving",
+        "training_step",
+        "data_index",
+    }
+)
+"""Phases that begin only when every rank has joined."""
+
+
+def _vanished(scene: Scene) -> list[int]:
+    """Ranks that were there, by this log, before anybody looked, and have no process any more."""
+    if not scene.ranks or not scene.observed or 2 * len(scene.ranks) < (scene.expected or 0):
+        return []
+    wrote = [rank for rank in scene.missing if rank in scene.run.ranks]
+    joined = scene.told_phase in _ALL_HAD_COME and scene.unmoved_s >= 15.0
+    return wrote or (scene.missing if joined else [])
 
 
 def _settled_s(scene: Scene, view: ProcView) -> float:

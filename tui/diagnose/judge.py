@@ -36,6 +36,9 @@ LOG_ONLY_SUSPECT_S: Mapping[str, float] = {
 
 LOG_ONLY_ELSE_S = 900.0
 
+GPU_ONLY_SUSPECT_S = 300.0
+"""The same where every GPU spins in a collective: one that waits for a rank at work has that rank's GPU idle."""
+
 LIKELY: Mapping[str, CauseId] = {
     "dist_init": "comm_init",
     "post_load": "rank_wait",
@@ -48,6 +51,9 @@ LIKELY: Mapping[str, CauseId] = {
 
 NOTABLE_S = 60.0
 """From this on, what slowed a start is named when it is over."""
+
+_FIRST_LOOK_S = 20.0
+"""How long a launch whose log was still before is looked at before its waiting is called anything."""
 
 _SEEN_AT_WORK = frozenset(
     {"kernel_build", "cpu_starved", "memory_refault", "slow_download", "slow_storage", "autotune", "gpu_work"}
@@ -90,11 +96,14 @@ def _start_up(scene: Scene, clock: Clock) -> Judgement:
     if progressing is not None:
         clock.stall(False)
         return _on_the_way(scene, clock, progressing, [e for _, e in healthy if e.alive])
-    if at_work and not clock.doubtful:
+    if at_work and not clock.doubtful and not (clock.weak and not scene.observed):
         clock.stall(False)
         return _slow(scene, clock, at_work, [e for _, e in healthy])
     if (unheard := _unheard(scene, clock)) is not None:
         return unheard
+    if scene.came_late and scene.watched_s < _FIRST_LOOK_S:
+        said = f"watched for {scene.watched_s:.0f} s only; its log had been still before"
+        return Judgement("unknown", reasons=[said, silence(scene)], quiet_s=clock.quiet_s)
     if not scene.observed:
         return _unobserved(scene, clock)
     waits = [(h, e) for h, e in healthy if e.alive and h.waits]
@@ -209,11 +218,13 @@ def _log_only(scene: Scene) -> Judgement:
     silent = scene.silent_s
     if silent is None:
         return Judgement("unknown", reasons=["no process of it and no line of a log has been seen"])
-    first = min((host.first_t for host in scene.hosts if host.first_t is not None), default=scene.now)
-    if scene.came_late and scene.now - first <= 2.0 * RECENT_S:
-        return Judgement("unknown", reasons=[f"watched for {scene.now - first:.0f} s only; its log was still before"])
+    if scene.came_late and scene.watched_s < _FIRST_LOOK_S:
+        return Judgement("unknown", reasons=[f"watched for {scene.watched_s:.0f} s only; its log was still before"])
     if scene.gpu_kinds.get("works"):
         return Judgement("slow", "weak", reasons=[f"no process of it can be seen; {seen.gpus(scene)}", silence(scene)])
+    if silent >= GPU_ONLY_SUSPECT_S and scene.gpu_kinds.keys() == {"spins"}:
+        reasons = [f"{seen.gpus(scene)}; {silence(scene)}", "no process of it can be seen to say more"]
+        return Judgement("suspect", "weak", LIKELY.get(scene.phase), reasons, probe="snapshot", quiet_s=silent)
     if silent >= LOG_ONLY_SUSPECT_S.get(scene.phase, LOG_ONLY_ELSE_S):
         reasons = [f"log still for {silent:.0f} s in {scene.phase}", "no process or GPU of it can be seen to say more"]
         cause = LIKELY.get(scene.phase)

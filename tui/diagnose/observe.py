@@ -3,10 +3,12 @@ was not sampled."""
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 from tui.diagnose.cards import cards_of
 from tui.diagnose.kernel_log import Xid, xid
+from tui.diagnose.markers import Marker
 from tui.diagnose.phase_tracker import Run, foremost
 from tui.diagnose.phases import BEFORE_GPU
 from tui.diagnose.sweeps import Sweep, sweep
@@ -143,6 +145,14 @@ class Scene:
     def progress_t(self) -> float | None:
         times = [run.progress_t for run in self.runs if run.progress_t is not None]
         return max(times, default=None)
+
+    def words_of(self, marker: Marker) -> str:
+        """What a marker's line says in this launch's own logs, without its figures; else the marker's plain words."""
+        for log in self.logs:
+            for line in reversed(log.tail):
+                if (found := marker.match(line.text)) is not None:
+                    return re.split(r"[\d=:(\[]", found[0].strip())[0].strip()[:60] or found[0][:60]
+        return " ".join(marker.words) or marker.id
 
     def last_words(self, lines: int = 40) -> list[str]:
         """The last lines of all logs, oldest first."""
@@ -292,9 +302,9 @@ class Scene:
 
     @cached_property
     def observed(self) -> bool:
-        """Whether the processes were sampled well enough to speak of now."""
+        """Whether processes and GPUs were sampled well enough to speak of now."""
         known = [view for view in self.workers if view.cpu is not None and view.coverage >= COVERED]
-        return bool(self.workers) and len(known) == len(self.workers)
+        return bool(self.workers) and len(known) == len(self.workers) and all(gpu.covered for gpu in self.gpus)
 
     @cached_property
     def expected(self) -> int | None:

@@ -12,6 +12,7 @@ from tui.diagnose.clock import Clock
 from tui.diagnose.culprits import awaited, culprits
 from tui.diagnose.hypotheses import Hypothesis, seen
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
+from tui.diagnose.hypotheses.workers import disbelieved
 from tui.diagnose.judgement import Judgement, fitting, silence
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import title
@@ -27,6 +28,11 @@ DECISIVE_S = 12.0
 
 SECOND_LOOK_S = 20.0
 """For so long nobody must have been seen at work before ``hung``, however long the log has been still."""
+
+LONG_SILENT_S = 120.0
+NEW_HERE_S = 50.0
+"""Of a launch that had been silent for long when it was first seen, nothing is said for so long: to call it a wait would
+be a guess."""
 
 PHASE_PATIENCE: Mapping[str, float] = {
     "import": 3.0,
@@ -66,28 +72,29 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
     standing = [(h, e) for h, e in rivals if e.alive]
     hypothesis, explanation = standing[0] if standing else (None, None)
     seen_so = clock.stall(True)
+    quiet_s = clock.quiet_s if disbelieved(scene) else clock.still_s
     judgement = Judgement(
         "waiting",
         reasons=stall_reasons(scene),
         explanations=tuple([e for _, e in standing] + healthy + [e for _, e in rivals if not e.alive]),
-        quiet_s=clock.quiet_s,
+        quiet_s=quiet_s,
         still=True,
     )
     suspect_s, hung_s = times(scene, clock, hypothesis)
     decisive = hypothesis is not None and hypothesis.decisive(scene)
-    doubts = [] if decisive else _doubts(scene, clock, healthy, hung_s)
+    doubts = [] if decisive else _doubts(scene, quiet_s, healthy, hung_s)
     if hypothesis is None and doubts:
         suspect_s *= _OPEN_FOR  # nothing speaks for a hang, and something that may be healthy could not be seen
     held = _held(clock)
-    if clock.quiet_s < suspect_s and not held:
-        return _early(scene, clock, judgement, hypothesis)
+    if quiet_s < suspect_s and not held:
+        return _early(scene, judgement, hypothesis)
     judgement.culprits = culprits(scene)
     judgement.cause = hypothesis.cause if hypothesis is not None else held
     judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
     if explanation is not None and hypothesis is not None:
         judgement.reasons.insert(0, f"{title(hypothesis.cause)}: {_telling(explanation)}")
     judgement.reasons += doubts
-    sure = hypothesis is not None and clock.quiet_s >= hung_s and not doubts
+    sure = hypothesis is not None and quiet_s >= hung_s and not doubts
     sure = sure and (
         decisive or (seen_so >= SECOND_LOOK_S and hypothesis is not None and _may_convict(scene, hypothesis))
     )
@@ -105,12 +112,14 @@ def _held(clock: Clock) -> str | None:
     return clock.held["cause"] if clock.held is not None and clock.held["solid"] == clock.solid else None
 
 
-def _early(scene: Scene, clock: Clock, judgement: Judgement, hypothesis: Hypothesis | None) -> Judgement:
+def _early(scene: Scene, judgement: Judgement, hypothesis: Hypothesis | None) -> Judgement:
     """Too early to say more than whom it waits for."""
     missing = hypothesis is not None and hypothesis.cause == "rank_missing"
     judgement.cause = "rank_missing" if missing else None
     whom = awaited(scene) or ("the ranks wait for each other" if len(scene.ranks) > 1 else "it waits")
-    judgement.reasons.insert(0, f"{whom}; nothing has moved for {clock.quiet_s:.0f} s: too early to say")
+    judgement.reasons.insert(0, f"{whom}; nothing has moved for {judgement.quiet_s:.0f} s: too early to say")
+    if scene.came_late and (scene.silent_s or 0.0) >= LONG_SILENT_S and scene.watched_s < NEW_HERE_S:
+        judgement.id = "unknown"
     return judgement
 
 
@@ -125,10 +134,10 @@ def _telling(explanation: Explanation) -> str:
     return first.seen if first.outcome == "fits" else fitting(explanation)
 
 
-def _doubts(scene: Scene, clock: Clock, healthy: list[Explanation], hung_s: float) -> list[str]:
+def _doubts(scene: Scene, quiet_s: float, healthy: list[Explanation], hung_s: float) -> list[str]:
     """What keeps a stall from being certain, in words."""
     doubts = [
-        f"not refuted: {e.title} ({_open_point(e)})" for e in healthy if _open(e) and clock.quiet_s < _OPEN_FOR * hung_s
+        f"not refuted: {e.title} ({_open_point(e)})" for e in healthy if _open(e) and quiet_s < _OPEN_FOR * hung_s
     ]
     if scene.mute and not scene.gpu_kinds.get("spins"):
         doubts.append("no log says what it should be doing: an idle process looks the same")
@@ -168,7 +177,7 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
         if any(not swept.asleep for swept in scene.sweeps.values()):
             patience *= BLOCKED_THREAD
     silent = scene.silent_s or 0.0
-    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 3.0 * HUNG_S * patience:
+    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 2.0 * HUNG_S * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
     return max(SUSPECT_S * patience, 1.5 * rhythm), max(HUNG_S * patience, 3.0 * rhythm)

@@ -46,7 +46,7 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
         framework=scene.framework,
         progress=scene.run.counter.progress() if scene.run.counter is not None else None,
         silent_s=scene.silent_s,
-        still_s=max(0.0, now - clock.moved),
+        still_s=max(0.0, now - max(clock.moved, clock.solid)),
         alive=len(scene.ranks) if scene.procs else None,
         expected=scene.expected,
         ranks=_ranks(scene, phase),

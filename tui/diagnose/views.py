@@ -138,7 +138,7 @@ class GpuView:
 
     ``kind``: ``works`` where the memory controller, links or changing load corroborate utilisation, ``spins`` where
     utilisation stands alone, ``idle``, or ``unknown``. ``busy_w``: its own power at work; ``None`` where it was never
-    seen at work.
+    seen at work. ``covered``: whether it was looked at throughout, whatever its driver answered.
     """
 
     host: str
@@ -151,6 +151,7 @@ class GpuView:
     mem: float | None
     mem_moved: bool
     busy_w: float | None = None
+    covered: bool = True
 
 
 @dataclass(frozen=True, slots=True)

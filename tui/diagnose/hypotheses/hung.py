@@ -166,7 +166,7 @@ def _collective_mismatch(scene: Scene) -> list[Prediction]:
     roll = scene.run.behind()
     late = [view for view in scene.ranks if roll is not None and view.member.rank in roll[1]]
     said = (
-        f"{seen.who(late)} before {seen.quoted(roll[0].marker.pattern)}, the others past it"
+        f'{seen.who(late)} before "{scene.words_of(roll[0].marker)}", the others past it'
         if roll is not None and late
         else "no rank's lines are behind the others'"
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -40,29 +39,6 @@ def where(views: Sequence[ProcView]) -> str:
     """Where the kernel has them."""
     places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
     return ", ".join(f"{n} in {place}" for place, n in places.most_common(3)) or "not known"
-
-
-def quoted(pattern: str) -> str:
-    """The longest piece of plain text in a marker's pattern, in quotes: what its line says whatever its figures."""
-    plain = re.sub(r"\\([^\w\s])", lambda found: _ESCAPED.get(found[1], found[1]), pattern)
-    pieces = re.split(r"\\[A-Za-z]|\[[^\]]*\]|\(\?P<\w+>|\(\?[:!=<]*|[()|^$*+?{}]|\.(?=[*+?])|\.", plain)
-    return f'"{max((piece.strip() for piece in pieces), key=len, default="").replace(_DOT, ".").replace(_PLUS, "+")}"'
-
-
-_DOT, _PLUS = "\ue000", "\ue001"
-_ESCAPED = {
-    ".": _DOT,
-    "+": _PLUS,
-    "|": " ",
-    "(": " ",
-    ")": " ",
-    "[": " ",
-    "]": " ",
-    "{": " ",
-    "}": " ",
-    "*": " ",
-    "?": " ",
-}
 
 
 def _every_thread(scene: Scene) -> str:

@@ -51,6 +51,11 @@ def busy_cores(scene: Scene) -> list[ProcView]:
     return views + (helpers if scene.unmoved_s <= HELPER_CORE_S else [])
 
 
+def disbelieved(scene: Scene) -> bool:
+    """Whether cores are busy that passed for work for a while and do so no more: then the wait began before."""
+    return not scene.spinning and any(view.busy for view in scene.workers) and scene.unmoved_s > belief_s(scene.phase)
+
+
 def cpu_workers(scene: Scene) -> list[ProcView]:
     return many_cores(scene) + busy_cores(scene)
 
