@@ -37,27 +37,30 @@ NO_HEAD = Head()
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
 _SYSLOG = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
 _MPI_RANK = r"\[(?:[\w@.-]*?@)?\d+,(?P<rank>\d+)\]"
-_LAYERS: dict[str, tuple[re.Pattern[str], ...]] = {
+_LAYERS: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
     "digit": (
-        re.compile(rf"(?P<stamp>{_ISO}) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S+)?(?: |$)"),
-        re.compile(rf"(?P<stamp>{_ISO.replace('Z|', '')}) [\w.-]+ (?P<who>[\w./@:-]+?(?:\[\d+\])?): "),
-        re.compile(rf"(?P<stamp>{_ISO})(?: |$)"),
-        re.compile(r"(?P<rank>\d{1,5}): "),
+        (" std", re.compile(rf"(?P<stamp>{_ISO}) (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S+)?(?: |$)")),
+        ("T", re.compile(rf"(?P<stamp>{_ISO.replace('Z|', '')}) [\w.-]+ (?P<who>[\w./@:-]+?(?:\[\d+\])?): ")),
+        ("T", re.compile(rf"(?P<stamp>{_ISO})(?: |$)")),
+        (": ", re.compile(r"(?P<rank>\d{1,5}): ")),
     ),
     "[": (
-        re.compile(r"\[(?P<who>pod/[\w.-]+/[\w.-]+)\] "),
-        re.compile(rf"{_MPI_RANK}<(?:stdout|stderr)>: ?"),
-        re.compile(r"\[rank(?P<rank>\d+)\]: ?"),
-        re.compile(r"\[[A-Za-z][A-Za-z_-]*(?P<local>\d+)\]:"),
+        ("[pod/", re.compile(r"\[(?P<who>pod/[\w.-]+/[\w.-]+)\] ")),
+        ("]<std", re.compile(rf"{_MPI_RANK}<(?:stdout|stderr)>: ?")),
+        ("[rank", re.compile(r"\[rank(?P<rank>\d+)\]: ?")),
+        ("]:", re.compile(r"\[[A-Za-z][A-Za-z_-]*(?P<local>\d+)\]:")),
     ),
-    " ": (re.compile(r" {1,4}(?P<rank>\d{1,5}): "),),
+    " ": ((": ", re.compile(r" {1,4}(?P<rank>\d{1,5}): ")),),
     "letter": (
-        re.compile(rf"(?P<stamp>{_SYSLOG}(?:\.\d+)?) [\w.-]+ (?P<who>[\w./@-]+(?:\[\d+\])?): "),
-        re.compile(rf"(?P<stamp>[A-Z][a-z]{{2}} {_SYSLOG} \d{{4}})(?:{_MPI_RANK})?<(?:stdout|stderr)>: ?"),
-        re.compile(r"(?P<who>[\w.-]+[-_]\d+) +\| "),
-        re.compile(r"(?P<who>[a-z\d.-]+ [\w.-]+) › "),
+        (": ", re.compile(rf"(?P<stamp>{_SYSLOG}(?:\.\d+)?) [\w.-]+ (?P<who>[\w./@-]+(?:\[\d+\])?): ")),
+        ("<std", re.compile(rf"(?P<stamp>[A-Z][a-z]{{2}} {_SYSLOG} \d{{4}})(?:{_MPI_RANK})?<(?:stdout|stderr)>: ?")),
+        (" | ", re.compile(r"(?P<who>[\w.-]+[-_]\d+) +\| ")),
+        (" › ", re.compile(r"(?P<who>[a-z\d.-]+ [\w.-]+) › ")),
     ),
 }
+"""By the first character: a text that stands in the layer, which is cheap to look for, and the layer itself."""
+
+_LONGEST_LAYER = 200
 _LAYERS_AT_MOST = 4
 
 _MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body")
@@ -82,8 +85,9 @@ def _layer(text: str) -> re.Match[str] | None:
         first = "digit"
     elif first.isalpha():
         first = "letter"
-    for pattern in _LAYERS.get(first, ()):
-        if (found := pattern.match(text)) is not None:
+    head = text[:_LONGEST_LAYER]
+    for hint, pattern in _LAYERS.get(first, ()):
+        if hint in head and (found := pattern.match(text)) is not None:
             return found
     return None
 

@@ -14,10 +14,19 @@ that comes at a steady period, or at gaps that double."""
 
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _WRITER = re.compile(r"\b(?:[TPD]P|EP|[Rr]ank[ =:]?|RANK |pid[ =]?)(\d+)")
-_NO_FIGURES = str.maketrans("", "", "0123456789.,:+-%")
+_FIGURES = b"0123456789.,:+-%"
 _BURST_S = 5.0
 _KINDS = 512
 _STEADY = 0.25
+
+
+@dataclass(slots=True)
+class _Kind:
+    """When one kind of line came first and last, and whether its last burst came on a clock."""
+
+    first: float
+    last: float
+    on_clock: bool = False
 
 
 @dataclass(slots=True)
@@ -36,28 +45,29 @@ class Recurrence:
     """
 
     def __init__(self) -> None:
-        self._kinds: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        self._clocks: OrderedDict[tuple[str, ...], _Clock] = OrderedDict()
+        self._kinds: OrderedDict[bytes, _Kind] = OrderedDict()
+        self._clocks: OrderedDict[tuple[bytes | str, ...], _Clock] = OrderedDict()
 
     def note(self, text: str, t: float | None, writer: str = "") -> Novelty:
         """Take a line in; ``t`` ``None`` is what lay there before anybody looked."""
-        shape = (_HEX.sub("", text[:200]) if "0x" in text else text[:200]).translate(_NO_FIGURES)
+        shape = (_HEX.sub("", text[:200]) if "0x" in text else text[:200]).encode().translate(None, _FIGURES)
         when = float("-inf") if t is None else t
-        on_clock = self._beats((shape, writer, *_WRITER.findall(text[:200])), when)
         kind = self._kinds.get(shape)
         if kind is None:
-            self._kinds[shape] = when, when
+            self._kinds[shape] = _Kind(when, when)
             if len(self._kinds) > _KINDS:
                 self._kinds.popitem(last=False)
+            self._beats((shape, writer, *_WRITER.findall(text[:200])), when)
             return "new"
-        first, last = kind
-        self._kinds[shape] = first, when
         self._kinds.move_to_end(shape)
-        if t is None or (when - last < _BURST_S and when - first < _BURST_S):
+        gap, kind.last = when - kind.last, when
+        if t is None or (gap < _BURST_S and when - kind.first < _BURST_S):
             return "new"
-        return "clock" if on_clock else "again"
+        if gap >= _BURST_S:  # what comes together with a beat belongs to it
+            kind.on_clock = self._beats((shape, writer, *_WRITER.findall(text[:200])), when)
+        return "clock" if kind.on_clock else "again"
 
-    def _beats(self, key: tuple[str, ...], when: float) -> bool:
+    def _beats(self, key: tuple[bytes | str, ...], when: float) -> bool:
         """Whether this writer's line came on its clock; what comes together with a beat belongs to it."""
         clock = self._clocks.get(key)
         if clock is None:
@@ -70,7 +80,11 @@ class Recurrence:
         if not _BURST_S <= gap < inf:  # its last time is not known, only that it lay there; or still the same burst
             return clock.steady >= 1
         usual, clock.gap = clock.gap, gap
-        likely = (usual, 2 * usual, usual / 2)  # on time, after a beat that was missed or a wait that doubles, after that
+        likely = (
+            usual,
+            2 * usual,
+            usual / 2,
+        )  # on time, after a beat that was missed or a wait that doubles, after that
         steady = usual > 0 and any(abs(gap - expected) <= _STEADY * expected for expected in likely)
         clock.steady = clock.steady + 1 if steady else 0
         return clock.steady >= 1

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from importlib.resources import files
 from typing import Any, TypeAlias, cast
 
 from tui import toml
@@ -109,17 +108,25 @@ class Markers:
     prefixes: tuple[tuple[str, str], ...] = ()
     """(framework, pattern) of line prefixes."""
     all: tuple[Marker, ...] = field(default=(), repr=False)
+    seen: dict[bytes, tuple[Marker, ...]] = field(default_factory=dict[bytes, tuple[Marker, ...]], repr=False)
+    """What was found for lines that differ in their figures only: most of a log is such lines."""
 
     def of(self, text: str) -> tuple[Marker, ...]:
-        """The few markers that may match ``text``: those of which a word stands in it."""
-        words = set(words_of(text))
+        """The few markers that may match ``text``: those whose words stand in it."""
+        shape = text.encode("utf-8", "replace").translate(None, _FIGURES)
+        known = self.seen.get(shape)
+        if known is None:
+            if len(self.seen) >= _SHAPES:
+                self.seen.clear()
+            known = self.seen[shape] = self._by_words(set(words_of(text)))
+        rare = [marker for marker in self.wordless if _compiled(loosened(marker.pattern)).search(text)]
+        return (*known, *rare) if rare else known
+
+    def _by_words(self, words: set[bytes]) -> tuple[Marker, ...]:
         by_word = self.by_word
-        rare = tuple(marker for marker in self.wordless if _compiled(loosened(marker.pattern)).search(text))
-        if by_word.keys().isdisjoint(words):
-            return rare
-        # In the order of the files, whatever the order of a set: two bars of one line must meet in the same order.
+        # In the order of the words, whatever the order of a set: two markers of one line must meet in the same order.
         found = {m.name: m for word in sorted(words & by_word.keys()) for m in by_word[word] if m.may_match(words)}
-        return (*found.values(), *rare)
+        return tuple(found.values())
 
     def filter(self) -> list[dict[str, Any]]:
         """What a host needs to keep marked lines of a log that grows faster than it can be shipped: ``pattern``, free
@@ -137,6 +144,8 @@ _TRACEBACKS: tuple[dict[str, Any], ...] = (
     {"pattern": r"\b\w*(?:Error|Exception): ", "words": [["*Error", "*Exception"]]},
 )
 
+_FIGURES = b"0123456789"
+_SHAPES = 4096
 _NOT_LETTERS = bytes(c if chr(c).isalpha() and c < 128 else 32 for c in range(256))
 
 
@@ -277,6 +286,8 @@ def gather(marker_files: Iterable[MarkerFile]) -> Markers:
 @lru_cache(maxsize=4)
 def load(own: tuple[MarkerFile, ...] = ()) -> Markers:
     """All markers of the package, and a user's ``own`` files after them."""
+    from importlib.resources import files  # dear to import, and not needed before a log is there
+
     folder = files("tui.diagnose").joinpath("markers")
     ours = sorted((file for file in folder.iterdir() if file.name.endswith(".toml")), key=lambda file: file.name)
     return gather([*(parse(file.read_text(encoding="utf-8"), file.name) for file in ours), *own])

@@ -59,6 +59,7 @@ class LogReader:
         self.heard = False
         """Whether a line came while somebody watched; what lay there before may be of an earlier run."""
         self._load = load
+        self._markers: Markers | None = None
         self._unwrapper = Unwrapper()
         self._stamps = Stamps()
         self._recurrence = Recurrence()
@@ -70,13 +71,13 @@ class LogReader:
 
     def read(self, lines: Sequence[LogLine], lay_until: float | None) -> None:
         """Take lines in. ``lay_until``: when the file was last written, for lines that lay there before."""
+        self.heard = self.heard or any(line.t is not None for line in lines)
         pieces = [piece for line in lines for piece in self._unwrapper.pieces(line)]
         lump = [piece for piece in pieces if piece.t is None]
         for piece, when in zip(lump, self._times_of(lump, lay_until), strict=True):
             self._piece(piece, when)
         for piece in pieces:
             if piece.t is not None:
-                self.heard = True
                 self._piece(piece, piece.t)
 
     def run_since(self, started: float | None) -> Run:
@@ -141,7 +142,7 @@ class LogReader:
             self._starts[-1] = t
 
     def _recognise(self, piece: Piece, bar: Frame | None, t: float | None) -> _Meaning:
-        markers = self._load()
+        markers = self._markers = self._markers or self._load()
         candidates = markers.of(piece.text)
         traced = not piece.open and self._tracebacks.concern(piece.text)
         if not (candidates or traced or bar):

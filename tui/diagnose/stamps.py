@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date
+from functools import lru_cache
 
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: i for i, name in enumerate(_MONTH_NAMES, 1)}
+_DATE = r"(\d{4})-(\d\d)-(\d\d)"
 _LEAP = 2000
 """A year for stamps that have none; it has a 29th of February."""
 
@@ -22,12 +24,25 @@ def _fraction(digits: str | None) -> float:
     return float(f"0.{digits}") if digits else 0.0
 
 
+@lru_cache(maxsize=64)
+def _midnight(year: int, month: int, day: int) -> float:
+    return (date(year, month, day).toordinal() - date(1970, 1, 1).toordinal()) * _DAY
+
+
 def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int) -> float:
-    return (datetime(year, month, day, hour, minute, min(second, 59)) - datetime(1970, 1, 1)).total_seconds()
+    if hour > 23 or minute > 59 or second > 60:
+        raise ValueError("no time of day")
+    return _midnight(year, month, day) + hour * 3600.0 + minute * 60.0 + second
 
 
 def _iso(m: re.Match[str]) -> float:
     return _seconds(*(int(part) for part in m.groups()[:6])) + _fraction(m[7])
+
+
+def _zoned(m: re.Match[str]) -> float:
+    zone = m[8].replace(":", "")
+    ahead = 0.0 if zone == "Z" else float(f"{zone[0]}1") * (int(zone[1:3]) * 3600.0 + int(zone[3:5]) * 60.0)
+    return _iso(m) - ahead
 
 
 def _us(m: re.Match[str]) -> float:
@@ -62,8 +77,9 @@ def _elapsed(m: re.Match[str]) -> float:
 
 
 _KINDS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], float]], ...] = (
-    # ISO 8601 and Python's asctime; America's order (TensorRT-LLM); vLLM's without a year; glog's (torch, Triton).
-    ("iso", re.compile(r"(\d{4})-(\d\d)-(\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?"), _iso),
+    # ISO 8601 with its zone, and without like Python's asctime; America's order (TensorRT-LLM); vLLM's without a year; glog's (torch, Triton).
+    ("zoned", re.compile(rf"{_DATE}[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,9}}))?(Z|[+-]\d\d:?\d\d)"), _zoned),
+    ("iso", re.compile(rf"{_DATE}[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,9}}))?(?!\d|Z|[+-]\d\d:?\d\d)"), _iso),
     ("us", re.compile(r"(\d\d)/(\d\d)/(\d{4})[- ](\d\d):(\d\d):(\d\d)"), _us),
     ("vllm", re.compile(r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)()"), _yearless),
     ("glog", re.compile(r"(?:^|[\[: ])[IWEF](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?"), _yearless),

@@ -5,10 +5,11 @@ Live, replayed and headless sessions all judge through this, so they cannot diff
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tui.diagnose import diagnose, phase_spans
+from tui.diagnose.markers import Markers, load
 from tui.history import History
 from tui.model import HostView, Launch, LaunchView, LogView, Sample, Verdict, Wanted
 from tui.session.book import HostBook
@@ -21,8 +22,9 @@ class _Judged:
 
 
 class Engine:
-    def __init__(self, hosts: Iterable[str]) -> None:
-        self.history = History()
+    def __init__(self, hosts: Iterable[str], markers: Callable[[], Markers] = load) -> None:
+        """``markers`` gives what logs are read by; it is asked when the first line comes."""
+        self.history = History(markers)
         self.books = {name: HostBook(name) for name in hosts}
         self._judged: dict[str, _Judged] = {}
 

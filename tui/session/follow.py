@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tui.collect.host import Host
+from tui.diagnose.markers import Markers, load
 from tui.errors import HostError
 from tui.model import Sample
 from tui.session.discover import Discovery
@@ -21,6 +22,7 @@ class _Asked:
 
     connected: bool = False
     busy: bool = False
+    filtered: bool = False
     focus: frozenset[tuple[int, int]] = frozenset()
     logs: frozenset[str] = frozenset()
     read_to: dict[str, int] = field(default_factory=dict[str, int])
@@ -30,9 +32,10 @@ class _Asked:
 
 
 class Follower:
-    def __init__(self, hosts: Mapping[str, Host], discovery: Discovery) -> None:
+    def __init__(self, hosts: Mapping[str, Host], discovery: Discovery, markers: Callable[[], Markers] = load) -> None:
         self._hosts = hosts
         self._discovery = discovery
+        self._markers = markers
         self._asked = {name: _Asked() for name in hosts}
 
     async def begin(self, host: str) -> None:
@@ -74,6 +77,10 @@ class Follower:
         if focus != asked.focus:
             asked.focus = focus
             await agent.request("watch", procs=sorted(focus))
+        if logs and not asked.filtered:
+            asked.filtered = True  # before the first log, whose middle is searched by it
+            rows = self._markers().filter()
+            await agent.request("filter", patterns=[r["pattern"] for r in rows], words=[r["words"] for r in rows])
         for path in logs - asked.logs:
             await agent.request("follow", key=path, path=path, fd=None, offset=asked.read_to.get(path))
         for path in asked.logs - logs:

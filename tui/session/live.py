@@ -19,6 +19,7 @@ from tui.session.capture import Capture
 from tui.session.discover import Discovery
 from tui.session.engine import Engine
 from tui.session.follow import Follower
+from tui.session.own_markers import OwnMarkers
 from tui.session.plan import Plan
 
 POST_EVERY_S = 0.25
@@ -32,10 +33,11 @@ LOOK_EVERY_S = 8.0
 class LiveSession:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._engine = Engine(name for name, _ in plan.channels)
+        self._markers = OwnMarkers()
+        self._engine = Engine((name for name, _ in plan.channels), self._markers)
         self._hosts = {name: Host(name, channel, self, interval_s=plan.interval_s) for name, channel in plan.channels}
         self._discovery = Discovery(pids=plan.pids, logs=plan.logs, ports=plan.ports)
-        self._follower = Follower(self._hosts, self._discovery)
+        self._follower = Follower(self._hosts, self._discovery, self._markers)
         self._capture = Capture(self._hosts, self._on_dump)
         self._dumps: dict[int, Dump] = {}
         self._views: tuple[LaunchView, ...] = ()
@@ -136,7 +138,7 @@ class LiveSession:
             hosts=self._engine.host_views(now),
             launches=self._views,
             dumps=tuple(self._dumps.values()),
-            note=self._note,
+            note=self._note or " · ".join(self._markers.problems),
         )
 
     def _look(self, wanted: list[Wanted], now: float) -> None:

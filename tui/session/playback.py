@@ -9,6 +9,7 @@ from pathlib import Path
 from tui.collect.replay import Replay
 from tui.model import Snapshot
 from tui.session.engine import Engine
+from tui.session.own_markers import OwnMarkers
 
 _FASTEST_S = 0.02
 """Even at full speed a picture stands this long, so that keys are heard between two."""
@@ -23,7 +24,7 @@ class PlaybackSession:
         Raises: UsageError where ``path`` is no scenario.
         """
         self._replay = Replay(path)
-        self._engine = Engine(self._replay.hosts)
+        self._engine = Engine(self._replay.hosts, OwnMarkers())
         self._speed = speed
         self._post: Callable[[Snapshot], None] = lambda snapshot: None
         self._last = Snapshot(t=0.0, wall=self._replay.start_wall)
