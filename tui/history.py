@@ -7,7 +7,7 @@ monotonic clock. Numbers are kept as :mod:`tui.track` keeps them; of logs the la
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tui.diagnose.compilers import is_compiler
@@ -120,6 +120,8 @@ class LogTrack:
         lay_until = None if self.mtime is None else min(t, self.mtime + self._wall_to_t)
         lines = [line for update in updates for line in update.lines]
         self.reader.read(lines, lay_until)
+        if len(self.head) < 2 * HEAD_LINES:
+            self._keep_head(lines)
         for line in lines:
             if self.tail and (self.tail[-1].open or self.tail[-1].redraw):
                 self.tail.pop()
@@ -128,6 +130,12 @@ class LogTrack:
                 self.grown_t = line.t
         if self.grown_t is None and lines:
             self.grown_t = lay_until
+
+    def _keep_head(self, lines: Sequence[LogLine]) -> None:
+        """The first lines, and the time-outs among those that follow: some frameworks print all their arguments."""
+        for line in lines:
+            if len(self.head) < HEAD_LINES or ("timeout" in line.text and len(self.head) < 2 * HEAD_LINES):
+                self.head.append(line.text[:400])
 
     def _note(self, update: LogUpdate) -> None:
         self.size = update.size if update.size is not None else self.size

@@ -56,14 +56,10 @@ def _behind(scene: Scene) -> list[Culprit]:
 def awaited(scene: Scene) -> str | None:
     """Whom a wait is for, in words: who has not come, or has not printed what the others have."""
     if scene.missing:
-        return f"waiting for {_ranks(scene.missing)}: no process on the watched hosts"
+        return f"waiting for {seen.ranks(scene.missing)}: no process on the watched hosts"
     if scene.phase in ("dist_init", "spawn") and scene.peers_elsewhere and not scene.spinning:
         return f"waiting for {scene.peers_elsewhere} ranks on hosts that are not watched"
     roll = scene.run.behind()
     if roll is not None:
-        return f'waiting for {_ranks(sorted(roll[1]))}: no "{scene.words_of(roll[0].marker)}" yet'
+        return f'waiting for {seen.ranks(sorted(roll[1]))}: no "{scene.words_of(roll[0].marker)}" yet'
     return None
-
-
-def _ranks(ranks: list[int]) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {seen.ranks_text(ranks)}"

@@ -61,7 +61,7 @@ def _dead(scene: Scene) -> Judgement | None:
             if set(vanished) <= set(scene.run.ranks)
             else f"must have been there before {scene.phase}"
         )
-        reasons = [f"rank {seen.ranks_text(vanished)} {said} and has no process any more", seen.cpu(scene)]
+        reasons = [f"{seen.ranks(vanished)} {said} and has no process any more", seen.cpu(scene)]
         culprits: list[Culprit] = [(None, rank, "its process is gone") for rank in vanished]
         return Judgement("crashed", "proven", "dead_rank", reasons, probe="log", culprits=culprits)
     dead: list[ProcView] = []
@@ -72,11 +72,18 @@ def _dead(scene: Scene) -> Judgement | None:
     if not dead:
         return None
     killed = _oom_kills(scene)
-    how = "zombie" if all(view.present for view in dead) else "gone"
-    reasons = [f"{seen.who(dead)} {how} while {len(scene.living)} other processes live: {seen.cpu(scene)}"]
+    zombies = all(view.present for view in dead)
+    many = len(dead) > 1
+    how = ("zombies" if many else "a zombie") if zombies else "gone"
+    reasons = [
+        f"{seen.who(dead)} {'are' if many else 'is'} {how} while {len(scene.living)} other processes live",
+        seen.cpu(scene),
+    ]
     if killed:
         reasons.insert(0, killed)
-    named: list[Culprit] = [(view, view.member.rank, f"its process is {how}") for view in dead]
+    named: list[Culprit] = [
+        (view, view.member.rank, "its process is a zombie" if zombies else "its process is gone") for view in dead
+    ]
     fault = scene.xids[-1] if scene.xids and not killed else None
     if fault is not None:
         reasons.insert(0, f"kernel log: {fault.text[:160]}")

@@ -13,7 +13,7 @@ from tui.diagnose.hypotheses import Hypothesis, seen
 from tui.diagnose.hypotheses.healthy import HEALTHY_HYPOTHESES
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.hypotheses.workers import busy_cores, solid
-from tui.diagnose.judgement import Judgement, fitting, silence
+from tui.diagnose.judgement import Judgement, amount, fitting, silence
 from tui.diagnose.movement import last_movement
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import PLAIN_WORK, title
@@ -192,7 +192,10 @@ def _progressing(scene: Scene, clock: Clock) -> Judgement | None:
     counter_s = min(scene.run.interval_s() or 0.0, 600.0)
     if scene.progress_t is not None and scene.now - scene.progress_t <= max(RECENT_S, 2.0 * counter_s):
         counter = scene.run.counter
-        said = f"{counter.done:g} of {counter.total:g} {counter.unit}" if counter and counter.total else scene.phase
+        counted = counter is not None and counter.total
+        said = (
+            f"{amount(counter.done)} of {amount(counter.total)} {counter.unit}" if counter and counted else scene.phase
+        )
         return Judgement("progressing", "firm", reasons=[f"{said}; moved {scene.now - scene.progress_t:.0f} s ago"])
     if clock.heard is not None and scene.now - clock.heard <= RECENT_S and any(log.tail for log in scene.logs):
         return Judgement("progressing", "weak", reasons=["the log says something new"])

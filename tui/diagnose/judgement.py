@@ -16,8 +16,10 @@ Culprit = tuple[ProcView | None, int | None, str]
 class Judgement:
     """``reasons``: the best first.
 
-    ``strength``: weak where a rival stands or nothing could be refuted, firm where every healthy rival was refuted by an observation (for what is healthy: the work itself was seen), proven where evidence
-    speaks for itself: a needed process is gone, a fatal line, a lock whose owner is dead, a stopped process, an Xid."""
+    ``strength``: weak where a rival stands or nothing could be refuted; firm where every healthy rival was refuted by
+    an observation (for what is healthy: the work itself was seen); proven where evidence speaks for itself: a needed
+    process is gone, a fatal line, a lock whose owner is dead, a stopped process, an Xid.
+    """
 
     id: VerdictId
     strength: Strength = "weak"
@@ -35,7 +37,18 @@ class Judgement:
 
 def silence(scene: Scene) -> str:
     """How long the log has been still, in words."""
-    return "no log" if scene.silent_s is None else f"log still for {scene.silent_s:.0f} s"
+    if scene.silent_s is None:
+        return "no log"
+    counter = scene.run.counter
+    if counter is None or not counter.total or not counter.done or scene.run.ready:
+        return f"log still for {scene.silent_s:.0f} s"
+    done, total = (amount(value) for value in (counter.done, counter.total))
+    return f"log still for {scene.silent_s:.0f} s, since {done} of {total} {counter.unit or 'items'}"
+
+
+def amount(value: float) -> str:
+    """A count as people write it: 64, 61000, 4.97 G."""
+    return f"{value / 1e9:.2f} G" if value >= 1e9 else f"{value / 1e6:.1f} M" if value >= 1e7 else f"{value:.0f}"
 
 
 def fitting(explanation: Explanation) -> str:

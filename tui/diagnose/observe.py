@@ -152,7 +152,7 @@ class Scene:
             for line in reversed(log.tail):
                 if (found := marker.match(line.text)) is not None:
                     return re.split(r"[\d=:(\[]", found[0].strip())[0].strip()[:60] or found[0][:60]
-        return " ".join(marker.words) or marker.id
+        return marker.id
 
     def last_words(self, lines: int = 40) -> list[str]:
         """The last lines of all logs, oldest first."""

@@ -31,8 +31,8 @@ SECOND_LOOK_S = 20.0
 
 LONG_SILENT_S = 120.0
 NEW_HERE_S = 50.0
-"""Of a launch that had been silent for long when it was first seen, nothing is said for so long: to call it a wait would
-be a guess."""
+"""Of a launch that had been silent for long when it was first seen, nothing is said for so long: to call it a wait
+would be a guess."""
 
 PHASE_PATIENCE: Mapping[str, float] = {
     "import": 3.0,
@@ -92,8 +92,8 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
     judgement.cause = hypothesis.cause if hypothesis is not None else held
     judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
     if explanation is not None and hypothesis is not None:
-        judgement.reasons.insert(0, f"{title(hypothesis.cause)}: {_telling(explanation)}")
-    judgement.reasons += doubts
+        judgement.reasons = _note(scene, hypothesis, explanation, quiet_s)
+    judgement.reasons += [*_ruled_out(healthy), *doubts]
     sure = hypothesis is not None and quiet_s >= hung_s and not doubts
     sure = sure and (
         decisive or (seen_so >= SECOND_LOOK_S and hypothesis is not None and _may_convict(scene, hypothesis))
@@ -126,6 +126,20 @@ def _early(scene: Scene, judgement: Judgement, hypothesis: Hypothesis | None) ->
 def _may_convict(scene: Scene, hypothesis: Hypothesis) -> bool:
     """A lock's builder may be on a host that is not watched: without a look at the lock that is at best suspect."""
     return hypothesis.cause != "lock_held" or bool(scene.facts("lock_file", 300.0)) or scene.run.waits_for_baton is None
+
+
+def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_s: float) -> list[str]:
+    """The cause and what speaks for it first, then what else was seen, each said once."""
+    telling = _telling(explanation)
+    rest = [reason for reason in stall_reasons(scene) if reason not in telling]
+    head = f"{title(hypothesis.cause)}: {telling}"
+    return [head, f"nothing has moved for {quiet_s:.0f} s", *(reason for reason in rest if reason not in head)]
+
+
+def _ruled_out(healthy: list[Explanation]) -> list[str]:
+    """The healthy explanations that an observation refutes in what only they predict, in one line."""
+    refuted = [e.cause.replace("_", " ") for e in healthy if e.predictions[0].outcome == "refutes"]
+    return [f"ruled out: {', '.join(refuted)}"] if refuted else []
 
 
 def _telling(explanation: Explanation) -> str:

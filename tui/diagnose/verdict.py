@@ -16,6 +16,9 @@ from tui.history import History
 from tui.model import Diagnosis, Launch, RankPhase, Verdict, Wanted
 
 GRAVE = frozenset({"suspect", "hung", "crashed"})
+ON_ITS_WAY = frozenset({"progressing", "slow", "waiting", "ready"})
+"""What takes a grave verdict back; that nothing can be seen for a while does not."""
+
 TAKEN_BACK_S = 120.0
 """How long the note stands that a graver verdict was withdrawn."""
 
@@ -55,8 +58,8 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
         explanations=judgement.explanations,
         reasons=tuple(judgement.reasons),
         remedy=judgement.remedy or remedy(judgement.cause or ""),
-        deadlines=deadlines(scene),
-        next_probe=judgement.probe if judgement.id in GRAVE else None,
+        deadlines=deadlines(scene, stuck=judgement.id in GRAVE),
+        next_probe=(judgement.probe or "stacks") if judgement.id in GRAVE else None,
         taken_back=carried.get("taken_back"),
         memory=carried,
     )
@@ -67,7 +70,7 @@ def _remember_change(
     carried: dict[str, Any], memory: dict[str, Any], previous: Verdict | None, judgement: Judgement, now: float
 ) -> None:
     """Say openly that a grave verdict was taken back, for a while."""
-    if previous is not None and previous.id in GRAVE and judgement.id not in GRAVE | {"ended"}:
+    if previous is not None and previous.id in GRAVE and judgement.id in ON_ITS_WAY:
         since = now - previous.since
         carried["taken_back"] = f"{previous.id.upper()} was taken back after {since:.0f} s: {judgement.reasons[0]}"
         carried["taken_back_t"] = now

@@ -103,7 +103,7 @@ def _no_odd_worker(scene: Scene) -> Prediction:
 def _rank_wait(scene: Scene) -> list[Prediction]:
     several = len(scene.workers) > 1
     return [
-        expect("ranks", "several ranks", f"{len(scene.workers)} at hand", several),
+        expect("ranks", "several ranks", f"{len(scene.workers)} ranks, none of them at work", several),
         _all_asleep(scene),
         _gpus_idle(scene),
         *_nobody_works(scene),
@@ -112,7 +112,9 @@ def _rank_wait(scene: Scene) -> list[Prediction]:
 
 def _thread_deadlock(scene: Scene) -> list[Prediction]:
     return [
-        expect("ranks", "one process", f"{len(scene.workers)} at hand", len(scene.workers) == 1),
+        expect(
+            "ranks", "one process", "its only process sleeps in every thread that was seen", len(scene.workers) == 1
+        ),
         _all_asleep(scene),
         _gpus_idle(scene),
         *_nobody_works(scene),
@@ -120,7 +122,7 @@ def _thread_deadlock(scene: Scene) -> list[Prediction]:
 
 
 def _comm_init(scene: Scene) -> list[Prediction]:
-    said = f"{len(scene.ranks)} of {scene.launch.world_size or scene.expected} ranks alive"
+    said = f"{len(scene.ranks)} of {scene.launch.world_size or scene.expected} ranks are there and none gets past it"
     return [
         expect("ranks", "all ranks have come", said, not scene.missing and not _elsewhere_unheard(scene)),
         _ranks_wait(scene),
@@ -142,7 +144,7 @@ def _elsewhere_unheard(scene: Scene) -> bool:
 def _rank_missing(scene: Scene) -> list[Prediction]:
     missing = scene.missing
     if missing:
-        said = f"no process of rank {seen.ranks_text(missing)}"
+        said = f"no process of {seen.ranks(missing)}"
     elif scene.peers_elsewhere:
         said = f"{scene.peers_elsewhere} of {scene.launch.world_size} ranks belong to hosts that are not watched"
     else:
@@ -218,7 +220,7 @@ def _resources_missing(scene: Scene) -> list[Prediction]:
 def _download_stall(scene: Scene) -> list[Prediction]:
     got = _downloaded_bytes(scene)
     seen_before = scene.phase == "weight_download" or (got is not None and got >= 1e8)
-    said = "not known" if got is None else f"{got / 1e9:.1f} GB since it was first seen"
+    said = "not known" if got is None else f"{got / 1e9:.1f} GB came since it was first seen, and nothing any more"
     return [
         expect("downloaded", "it was downloading", said, seen_before),
         expect(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tui.diagnose.compilers import is_compiler
 from tui.diagnose.observe import Scene
-from tui.diagnose.views import MB, ProcView
+from tui.diagnose.views import MB, GpuView, ProcView
 from tui.numbers import mean
 
 
@@ -22,12 +22,15 @@ def ranks_text(ranks: Sequence[int]) -> str:
     return ",".join(parts)
 
 
+def ranks(numbers: Sequence[int]) -> str:
+    """``rank 0``, ``ranks 4-7``."""
+    return f"rank{'s' if len(numbers) > 1 else ''} {ranks_text(numbers)}"
+
+
 def who(views: Sequence[ProcView]) -> str:
     """``rank 0``, ``ranks 4-7``, or the roles."""
-    ranks = [view.member.rank for view in views if view.member.rank is not None]
-    if not ranks:
-        return ", ".join(dict.fromkeys(view.name for view in views)) or "none"
-    return f"rank{'s' if len(ranks) > 1 else ''} {ranks_text(ranks)}"
+    numbers = [view.member.rank for view in views if view.member.rank is not None]
+    return ranks(numbers) if numbers else ", ".join(dict.fromkeys(view.name for view in views)) or "none"
 
 
 def _waits_in(views: Sequence[ProcView]) -> str:
@@ -97,8 +100,19 @@ def gpus(scene: Scene) -> str:
         power = [gpu.power for gpu in group if gpu.power is not None]
         share = f"all {len(group)}" if len(group) == len(scene.gpus) > 1 else f"{len(group)} of {len(scene.gpus)}"
         said = text.format(util=util, mem=f"{mean(known):.0f} %" if known else "an unknown level")
-        parts.append(f"{share} GPUs {said}" + (f", {mean(power):.0f} W each" if power else ""))
+        parts.append(f"{share} GPU{'s' if len(scene.gpus) > 1 else ''} {said}{_watts(kind, power, group)}")
     return "; ".join(parts)
+
+
+def _watts(kind: str, power: list[float], group: list[GpuView]) -> str:
+    """Power, where a GPU spins against what it drew at work: no fixed number of watts tells a spin."""
+    if not power:
+        return ""
+    busy = [gpu.busy_w for gpu in group if gpu.busy_w is not None and gpu.power is not None]
+    share = 100.0 * mean(power) / mean(busy) if busy and mean(busy) > 0 else 100.0
+    whose = "they" if len(group) > 1 else "it"
+    against = f" ({share:.0f} % of what {whose} drew at work)" if kind == "spins" and share <= 80.0 else ""
+    return f", {mean(power):.0f} W each{against}" if len(power) > 1 else f", {power[0]:.0f} W{against}"
 
 
 def byte_flow(scene: Scene) -> str:
@@ -110,7 +124,8 @@ def byte_flow(scene: Scene) -> str:
         return "bytes not known"
     said = [f"{value / MB:.1f} MB/s {name}" for value, name in ((read, "read"), (got, "received"), (wrote, "written"))]
     moving = [text for text, value in zip(said, (read, got, wrote), strict=True) if value >= 5e4]
-    return ", ".join(moving) or "no bytes read or received"
+    little = "hardly a byte moved: " if read + got + wrote < 1e6 * len(views) / 4.0 and moving else ""
+    return little + ", ".join(moving) if moving else "no bytes read or received"
 
 
 def builders(scene: Scene) -> str:
