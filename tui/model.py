@@ -357,8 +357,8 @@ class Verdict:
 
     ``since`` is when ``id`` began, ``phase_since`` when ``phase`` began; ``silent_s`` counts from the log's last growth
     that was not a heartbeat, ``still_s`` from the last movement of anything. ``taken_back`` says in words that an
-    earlier, graver verdict was withdrawn. ``framework`` is whose lines the logs hold. ``memory`` carries the engine's hysteresis from step to step; nothing else
-    may read it.
+    earlier, graver verdict was withdrawn. ``framework`` is whose lines the logs hold. ``memory`` carries the engine's
+    hysteresis from step to step; nothing else may read it.
     """
 
     t: float
@@ -369,6 +369,8 @@ class Verdict:
     phase: PhaseId = "unknown"
     phase_since: float = 0.0
     framework: str | None = None
+    attempt: int = 1
+    """The how-manieth attempt of the launch this is, as its processes or its logs tell."""
     progress: Progress | None = None
     silent_s: float | None = None
     still_s: float | None = None

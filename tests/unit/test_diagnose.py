@@ -255,6 +255,23 @@ def test_a_fatal_line_crashes_and_progress_after_it_does_not() -> None:
     assert watch.now.id == "progressing"
 
 
+def test_a_fatal_line_comes_with_the_first_traceback_and_the_attempt_is_counted() -> None:
+    """The line that ends it quotes nobody; the exception under it does. A restart in the same log is attempt 2."""
+    watch = loaded()
+    watch.sim.lines = [
+        "[2026-02-22 11:46:00 TP5] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/app/loader.py", line 9, in load',
+        "ValueError: bad shape",
+    ]
+    watch.sim.doing = {}
+    watch.tick()
+    assert watch.now.id == "crashed" and watch.now.attempt == 1
+    assert "first traceback of rank 5: ValueError: bad shape (load loader.py:9)" in watch.now.reasons
+    watch.sim.lines = ["[2026-02-22 11:47:00] server_args=ServerArgs(tp_size=8)"]
+    watch.tick()
+    assert watch.now.attempt == 2
+
+
 def test_a_stall_asks_for_a_sweep_of_the_threads() -> None:
     watch = loaded()
     watch.sim.doing = dict.fromkeys(range(8), ASLEEP)

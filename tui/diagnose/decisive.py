@@ -32,6 +32,10 @@ def _fatal(scene: Scene) -> Judgement | None:
         return None  # tracebacks are printed, and survived, in many healthy starts
     line = (particular or [line for _, line in lines])[0]
     reasons = [f"fatal line: {line.text.strip()[:200]}"]
+    trace = next((trace for run, _ in lines for trace in run.tracebacks), None)
+    if trace is not None and trace.exception not in line.text:
+        who = "" if trace.rank is None else f" of rank {trace.rank}"
+        reasons.append(f"first traceback{who}: {trace.text[:200]}")
     if scene.living:
         reasons.append(f"{len(scene.living)} of its processes are still there")
     return Judgement("crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log")

@@ -77,7 +77,8 @@ def _elapsed(m: re.Match[str]) -> float:
 
 
 _KINDS: tuple[tuple[str, re.Pattern[str], Callable[[re.Match[str]], float]], ...] = (
-    # ISO 8601 with its zone, and without like Python's asctime; America's order (TensorRT-LLM); vLLM's without a year; glog's (torch, Triton).
+    # ISO 8601 with its zone, and without like Python's asctime; America's order (TensorRT-LLM); vLLM's without a year;
+    # glog's (torch, Triton).
     ("zoned", re.compile(rf"{_DATE}[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,9}}))?(Z|[+-]\d\d:?\d\d)"), _zoned),
     ("iso", re.compile(rf"{_DATE}[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{{1,9}}))?(?!\d|Z|[+-]\d\d:?\d\d)"), _iso),
     ("us", re.compile(r"(\d\d)/(\d\d)/(\d{4})[- ](\d\d):(\d\d):(\d\d)"), _us),

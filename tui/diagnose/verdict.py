@@ -47,6 +47,7 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
         phase=phase,
         phase_since=phase_since,
         framework=scene.framework,
+        attempt=scene.attempt,
         progress=scene.run.counter.progress() if scene.run.counter is not None else None,
         silent_s=scene.silent_s,
         still_s=max(0.0, now - max(clock.moved, clock.solid)),

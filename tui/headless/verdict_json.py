@@ -14,11 +14,12 @@ def _round(value: float | None) -> float | None:
 def row(t: float, at: str, launch: Launch, verdict: Verdict) -> dict[str, Any]:
     """``t``: seconds on the timeline of the caller; ``at``: the same moment as ISO 8601 in UTC."""
     progress = verdict.progress
+    attempt = max(launch.attempt, verdict.attempt)
     return {
         "v": 1,
         "t": round(t, 3),
         "at": at,
-        "launch": {"id": launch.id, "name": launch.name, "hosts": list(launch.hosts), "attempt": launch.attempt},
+        "launch": {"id": launch.id, "name": launch.name, "hosts": list(launch.hosts), "attempt": attempt},
         "framework": verdict.framework or launch.framework,
         "phase": verdict.phase,
         "phase_s": _round(max(0.0, t - verdict.phase_since)),

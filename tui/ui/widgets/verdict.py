@@ -139,8 +139,9 @@ def _standing(view: View, verdict: Verdict, width: int) -> Line:
         parts.insert(0, f"{verdict.strength} evidence")
     if verdict.alive is not None and verdict.expected is not None:
         parts.append(f"{verdict.alive} of {verdict.expected} alive")
-    if view.launch is not None and view.launch.launch.attempt > 1:
-        parts.append(f"attempt {view.launch.launch.attempt}")
+    attempt = max(verdict.attempt, view.launch.launch.attempt if view.launch is not None else 1)
+    if attempt > 1:
+        parts.append(f"attempt {attempt}")
     return [(" · ".join(parts), "dim")]
 
 
