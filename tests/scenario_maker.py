@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 import zlib
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -74,6 +73,17 @@ SPIN = Card(util=100.0, power=0.19)
 WORK = Card(util=70.0, mem_util=30.0, power=0.6, links=900.0, busy=True)
 BURST = Card(util=35.0, mem_util=6.0, power=0.3, busy=True)
 
+
+@dataclass
+class Telling:
+    """How stories are told now: another sampling step, another throw of the dice."""
+
+    step: float | None = None
+    salt: str = ""
+
+
+NOW = Telling()
+
 _GRAVE = ["suspect", "hung", "crashed"]
 _CALM = ["progressing", "slow", "waiting"]
 
@@ -97,13 +107,19 @@ class Story:
         self, name: str, framework: str, ranks: int, *, hosts: int = 1, world: int | None = None, step: float = 5.0,
         limit: float = 700.0, signals: bool = True, gpus_per_host: int | None = None,
     ) -> None:  # fmt: skip
-        self.name, self.framework, self.step, self.limit, self.signals = name, framework, step, limit, signals
+        self.name, self.framework, self.step, self.limit, self.signals = (
+            name,
+            framework,
+            NOW.step or step,
+            limit,
+            signals,
+        )
         each = ranks // hosts
         self.hosts = [Host(f"n{k}-{name[:12]}", range(k * each, (k + 1) * each)) for k in range(hosts)]
         self.world, self.each = world or ranks, each
         self.cards = gpus_per_host or each
         self.t = 0.0
-        self.chance = random.Random(zlib.crc32(name.encode()))
+        self.chance = random.Random(zlib.crc32((name + NOW.salt).encode()))
         self.start = datetime(2026, 3, 4, 7, 0, 0, tzinfo=timezone.utc) + timedelta(seconds=self.chance.randrange(9**6))
         self.nvml = True
         self.no_keys: set[str] = set()
@@ -130,6 +146,11 @@ class Story:
         ``gpus``: one for all, or by global rank of the card's usual owner."""
         begin, end = self.t, self.t + seconds
         acts = {rank: procs for host in self.hosts for rank in host.ranks} if isinstance(procs, Act) else procs
+        for k, host in enumerate(self.hosts):
+            for i in range(self.cards):
+                card = gpus if isinstance(gpus, Card) else gpus.get(k * self.cards + i)
+                if card is not None and card.mem is not None:
+                    host.held[i] = card.mem
         while self._sampled <= end:
             at = self._sampled + self.chance.uniform(-0.12, 0.12) * self.step
             self._sampled += self.step
@@ -161,8 +182,6 @@ class Story:
 
     def _card(self, host: Host, index: int, card: Card) -> dict[str, Any]:
         chance = self.chance
-        if card.mem is not None:
-            host.held[index] = card.mem
         swing = chance.uniform(0.35, 1.4) if card.busy else 1.0
         util = min(100.0, card.util * swing) if card.util else float(chance.random() < 0.03)
         mem_util = card.mem_util * (chance.uniform(0.3, 1.8) if card.busy else 1.0)
@@ -241,7 +260,7 @@ class Story:
         bad = [v for v in ("ready", "ended") if v not in begins]
         self.windows += [
             (0, 20, [*begins, "unknown"], [*_GRAVE, *bad]),
-            (20, at, list(begins), [*_GRAVE, *bad]),
+            (20, at - 1, list(begins), [*_GRAVE, *bad]),
             (at + 240, end, ["suspect", *final, "waiting"], ["progressing", "ended"]),
         ]
         if certain is not None:
@@ -281,6 +300,3 @@ class Story:
             if end > begin:
                 lines += ["[[phase]]", f"from = {begin:g}", f"to = {end:g}", f'id = "{phase}"']
         return "\n".join(lines) + "\n"
-
-
-Telling = Callable[[Story], None]

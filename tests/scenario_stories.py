@@ -381,8 +381,12 @@ def h_starved_container() -> Story:
     for _ in range(30):
         s.fact({"cgroup_throttled_pct": 91, "cgroup_cpu_quota_cores": 0.5})
         s.stretch(10, {"driver": Act(cpu=4), **_ranks(s, Act(cpu=11, state="R", wchan="0", other="S"))}, EMPTY)
-    sglang_capture(s)
-    sglang_end(s)
+    for rank in range(4):
+        s.say(f"[{s.stamp()} TP{rank}] Init torch distributed begin.")
+    s.stretch(10, {"driver": ASLEEP, **_ranks(s, CORE)}, CONTEXT)
+    _tp(s, "Init torch distributed ends. elapsed=9.01 s, mem usage=1.41 GB")
+    _tp(s, "Load weight begin. avail mem=77.63 GB")
+    _load_tail(s)
     return s.healthy("cpu_starved", "slow_import")
 
 
@@ -393,7 +397,7 @@ def h_placement_wait() -> Story:
     s.say(f"INFO {s.stamp('%m-%d %H:%M:%S')} [api_server.py:1977] vLLM API server version 0.11.2")
     s.stretch(15, {"driver": IMPORTS, "raylet": ASLEEP}, EMPTY)
     s.say(f"{s.stamp()},101\tINFO worker.py:1841 -- Connecting to existing Ray cluster at address: 10.0.0.3:6379...")
-    for wait in (10, 20, 40, 80, 160, 60):
+    for wait in (20, 80, 270):
         s.stretch(wait, {"driver": ASLEEP, "raylet": ASLEEP}, EMPTY)
         s.say(
             f"INFO {s.stamp('%m-%d %H:%M:%S')} [ray_utils.py:233] Waiting for creating a placement group of specs for "
@@ -408,7 +412,11 @@ def h_placement_wait() -> Story:
         s.say(f"INFO {s.stamp('%m-%d %H:%M:%S')} {said}")
     s.stretch(15, front | _ranks(s, IMPORTS), EMPTY)
     s.say(_w(s, 0, "[gpu_model_runner.py:3259] Starting to load model /m/y..."))
-    s.stretch(30, front | _ranks(s, LOADS), FULL)
+    for n in range(11):
+        s.say(
+            f"(Worker_TP0 pid=720) \rLoading safetensors checkpoint shards: {10 * n:3d}% Completed | {n}/10 [0:0{n % 9}"
+        )
+        s.stretch(3, front | _ranks(s, LOADS), FULL)
     s.say(_w(s, 0, "[gpu_model_runner.py:3338] Model loading took 27.1 GiB and 34.2 seconds"))
     s.stretch(40, front | _ranks(s, CORE.but(children={"python3": (16, 40.0)})), IDLE)
     s.ready("INFO:     Application startup complete.")

@@ -62,6 +62,7 @@ class ProcTrack:
 
     def add(self, t: float, proc: Proc) -> None:
         known = self._add_children(proc)
+        self.gone_t = None  # a look may miss a process once
         self.track.add(
             t,
             (

@@ -66,17 +66,11 @@ class Clock:
     def note(self, scene: Scene, *, solid_t: float | None, weak_t: float | None = None) -> None:
         """``solid_t``: when, in the look window, somebody was last seen at work; ``weak_t``: when a core was busy."""
         now = self._now
-        if solid_t is None:
-            self.doubt = None
-        elif self.doubt is None and now - self.solid >= max(DOUBT_S, 2.0 * scene.look_s) and self.was_grave:
-            self.doubt = now
-        elif self.doubt is not None and now - self.doubt >= 0.9 * scene.look_s:
-            self.doubt = None
-        moved = max(
-            (t for t in (None if self.doubtful else solid_t, self.heard) if t is not None and t > self.solid),
-            default=None,
-        )
         self.weak = solid_t is None and weak_t is not None
+        self._doubt(scene, at_work=solid_t is not None or weak_t is not None)
+        if self.doubtful:
+            solid_t = weak_t = None
+        moved = max((t for t in (solid_t, self.heard) if t is not None and t > self.solid), default=None)
         if moved is not None:
             self._learn(scene, moved)
             self.solid, self.blind = moved, 0.0
@@ -85,6 +79,16 @@ class Clock:
         elif not scene.observed and scene.workers:
             self.blind += now - (self.before if self.before is not None else now)
         self.moved = max(self.moved, self.solid, weak_t or self.solid)
+
+    def _doubt(self, scene: Scene, *, at_work: bool) -> None:
+        """While it is suspect or hung, work that was seen in one look window only is not believed yet."""
+        now = self._now
+        if not at_work or not self.was_grave:
+            self.doubt = None
+        elif self.doubt is None and now - self.moved >= max(DOUBT_S, 2.0 * scene.look_s):
+            self.doubt = now
+        elif self.doubt is not None and now - self.doubt >= 0.9 * scene.look_s:
+            self.doubt, self.was_grave = None, False
 
     def note_build(self, phase: str) -> None:
         if phase not in self.built:

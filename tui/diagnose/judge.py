@@ -55,10 +55,8 @@ NOTABLE_S = 60.0
 _FIRST_LOOK_S = 20.0
 """How long a launch whose log was still before is looked at before its waiting is called anything."""
 
-_SEEN_AT_WORK = frozenset(
-    {"kernel_build", "cpu_starved", "memory_refault", "slow_download", "slow_storage", "autotune", "gpu_work"}
-)
-"""Healthy explanations that rest on more than a busy core."""
+_TOLD = frozenset({"cpu_starved"})
+"""Healthy explanations that rest on what the host says, not on what the processes do."""
 
 
 def judge(scene: Scene, clock: Clock) -> Judgement:
@@ -117,7 +115,7 @@ def _note_work(scene: Scene, clock: Clock, at_work: list[tuple[Hypothesis, Expla
     views = solid(scene)
     moving = bool(scene.gpu_kinds.get("works")) or any(gpu.mem_moved for gpu in scene.gpus)
     solid_t = weak_t = None
-    if at_work and (views or moving or any(h.cause in _SEEN_AT_WORK for h, _ in at_work)):
+    if at_work and (views or moving or any(h.cause in _TOLD for h, _ in at_work)):
         solid_t = last_movement(scene, views, gpus=moving) or scene.now
     elif at_work:
         weak_t = last_movement(scene, busy_cores(scene) or scene.workers, gpus=False)
@@ -156,21 +154,28 @@ def _waiting(
 
 def _served(scene: Scene, clock: Clock) -> Judgement:
     """A ready server is ready for ever, unless its GPUs spin without working: then a request hangs."""
-    spin = next(h for h in HUNG_HYPOTHESES if h.cause == "collective_spin")
-    explanation = spin.explain(scene) if scene.workers else None
-    stuck = explanation is not None and explanation.alive
-    clock.note(scene, solid_t=None if stuck else scene.now)
-    if not stuck or explanation is None or clock.quiet_s < SUSPECT_S * 2:
+    stuck = _request(scene, "collective_spin") or _request(scene, "rank_wait")
+    clock.note(scene, solid_t=None if stuck is not None else scene.now)
+    if stuck is None or clock.quiet_s < SUSPECT_S * 2:
         return _ready(clock)
-    asked = scene.run.request_t is not None or clock.rested
+    asked = scene.run.request_t is not None or clock.rested or stuck.cause != "collective_spin"
     hung = clock.quiet_s >= HUNG_S * 2 and asked
-    reasons = ["ready, but since then a request does not end: the GPUs spin", *stall_reasons(scene)]
+    reasons = [f"ready, but a request does not end: {fitting(stuck)}", *stall_reasons(scene)]
     if not asked:
         reasons.append("whether anything was asked of it has not been seen")
     verdict, strength = ("hung", "firm") if hung else ("suspect", "weak")
     return Judgement(
-        verdict, strength, spin.cause, reasons, (explanation,), probe=spin.probe, quiet_s=clock.quiet_s, still=True
+        verdict, strength, stuck.cause, reasons, (stuck,), probe="stacks", quiet_s=clock.quiet_s, still=True
     )
+
+
+def _request(scene: Scene, cause: str) -> Explanation | None:
+    """The explanation that a request hangs, where it is alive."""
+    for hypothesis in HUNG_HYPOTHESES if scene.workers else ():
+        if hypothesis.cause == cause and hypothesis.concerns("serving"):
+            explanation = hypothesis.explain(scene)
+            return explanation if explanation.alive else None
+    return None
 
 
 def _ready(clock: Clock) -> Judgement:
@@ -192,10 +197,8 @@ def _progressing(scene: Scene, clock: Clock) -> Judgement | None:
     counter_s = min(scene.run.interval_s() or 0.0, 600.0)
     if scene.progress_t is not None and scene.now - scene.progress_t <= max(RECENT_S, 2.0 * counter_s):
         counter = scene.run.counter
-        counted = counter is not None and counter.total
-        said = (
-            f"{amount(counter.done)} of {amount(counter.total)} {counter.unit}" if counter and counted else scene.phase
-        )
+        total = counter.total if counter is not None else None
+        said = f"{amount(counter.done)} of {amount(total)} {counter.unit}" if counter and total else scene.phase
         return Judgement("progressing", "firm", reasons=[f"{said}; moved {scene.now - scene.progress_t:.0f} s ago"])
     if clock.heard is not None and scene.now - clock.heard <= RECENT_S and any(log.tail for log in scene.logs):
         return Judgement("progressing", "weak", reasons=["the log says something new"])

@@ -208,9 +208,15 @@ class Scene:
             grows=self._grows(track, proc.seen_t),
             wakes=rate("voluntary_switches"),
             blocked_share=states.count(_BLOCKED) / len(states) if states else 0.0,
+            cpu_long=self._cpu_long(track, proc, gap) if state == "D" else None,
             blocked_now=_BLOCKED in track.values("state", self.now - self.gauge_s, self.now),
             coverage=coverage,
         )
+
+    def _cpu_long(self, track: Track, proc: ProcTrack, gap: float) -> float | None:
+        since = max(self.now - max(LONG_S, 3.2 * self.interval_s), proc.seen_t)
+        value = track.rate("cpu_s", since, self.now, gap).value if self.now > since else None
+        return None if value is None else 100.0 * value
 
     def _trickles(self, track: Track, proc: ProcTrack, gap: float) -> bool:
         """Whether bytes come steadily, if slowly: in both halves of the long window. A page-in comes in one."""

@@ -34,9 +34,12 @@ NEW_HERE_S = 50.0
 """Of a launch that had been silent for long when it was first seen, nothing is said for so long: to call it a wait
 would be a guess."""
 
+LOOKS = 3.1
+"""Nothing is suspect before it was looked at so many times: rare looks can all fall into pauses."""
+
 PHASE_PATIENCE: Mapping[str, float] = {
-    "import": 3.0,
-    "spawn": 2.0,
+    "import": 5.0,
+    "spawn": 3.0,
     "weight_load": 1.5,
     "compile": 1.5,
     "checkpoint_save": 2.0,
@@ -48,7 +51,14 @@ a job of no known framework it is not known what it should be doing."""
 FIRST_STEP = 2.5
 """More patience in training until its pace is known: a first step takes up to five minutes."""
 
-PAUSED_BUILD = 2.0
+SLEEPING_TRAINING = 4.0
+"""More patience in training where every rank sleeps and no GPU spins: evaluations and data waits take two minutes and
+more, and a hung collective spins."""
+
+NOT_ALL_THERE = 2.0
+"""More patience in setting up communicators while a rank has not said that it has come: it may still import."""
+
+PAUSED_BUILD = 2.5
 """More patience where compilers or busy children were at work in this phase already."""
 
 UNWATCHED_PEERS = 1.7
@@ -184,8 +194,12 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
         patience *= PHASE_PATIENCE.get(scene.phase, 1.0)
         if scene.phase == "training_step" and not pace:
             patience *= FIRST_STEP
+        elif scene.phase == "training_step" and not scene.spinning:
+            patience *= SLEEPING_TRAINING
         if scene.peers_elsewhere and not (scene.phase == "training_step" and pace):
             patience *= UNWATCHED_PEERS
+        if scene.phase in ("spawn", "dist_init") and _somebody_unheard(scene):
+            patience *= NOT_ALL_THERE
         if scene.phase in clock.built:
             patience *= PAUSED_BUILD
         if any(not swept.asleep for swept in scene.sweeps.values()):
@@ -194,7 +208,14 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
     if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 2.0 * HUNG_S * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
-    return max(SUSPECT_S * patience, 1.5 * rhythm), max(HUNG_S * patience, 3.0 * rhythm)
+    least = LOOKS * scene.interval_s
+    return max(SUSPECT_S * patience, 1.5 * rhythm, least), max(HUNG_S * patience, 3.0 * rhythm, least)
+
+
+def _somebody_unheard(scene: Scene) -> bool:
+    """Whether ranks print their own lines, and a living one has printed none."""
+    heard = {rank for run in scene.runs for rank in run.ranks}
+    return bool(heard) and any(view.member.rank not in heard for view in scene.ranks)
 
 
 def stall_reasons(scene: Scene) -> list[str]:

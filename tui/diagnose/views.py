@@ -46,7 +46,7 @@ class ProcView:
     """A process of the launch over the look window. Rates in percent of a core and bytes a second.
 
     ``blocked_share``: of the last samples, those in uninterruptible sleep; ``blocked_now``: whether one of the newest
-    two is. ``grows``: its memory, over
+    two is. ``cpu_long``: as ``cpu``, over :data:`LONG_S`. ``grows``: its memory, over
     :data:`LONG_S`. ``wakes``: voluntary switches of its main thread a second.
     """
 
@@ -66,6 +66,7 @@ class ProcView:
     wakes: float | None = None
     blocked_share: float = 0.0
     blocked_now: bool = False
+    cpu_long: float | None = None
     coverage: float = 0.0
 
     @property
@@ -120,6 +121,11 @@ class ProcView:
     def in_storage(self) -> bool:
         """In uninterruptible waits, but not for good: it comes back and burns a little in between."""
         return self.blocked_now and 0.3 <= self.blocked_share < 0.97 and (self.cpu or 0.0) >= 0.5
+
+    @property
+    def in_driver(self) -> bool:
+        """Whether the kernel has it waiting for NVIDIA's driver (open-gpu-kernel-modules issue 1333)."""
+        return self.wchan.startswith(("nvidia", "uvm_", "nv_", "rm_", "os_acquire"))
 
     @property
     def stuck_in_kernel(self) -> bool:

@@ -15,9 +15,6 @@ from tui.diagnose.views import ProcView
 from tui.model import Prediction
 from tui.numbers import median
 
-_DRIVER = ("nvidia", "uvm_", "nv_", "rm_", "os_acquire")
-"""Where the kernel has a process that waits for NVIDIA's driver (open-gpu-kernel-modules issue 1333)."""
-
 _LOCK_WAITS = ("fcntl_setlk", "locks_lock_inode_wait", "flock_lock", "posix_lock")
 
 
@@ -107,6 +104,26 @@ def _rank_wait(scene: Scene) -> list[Prediction]:
         _all_asleep(scene),
         _gpus_idle(scene),
         *_nobody_works(scene),
+    ]
+
+
+_RPC_WAITS = "No available shared memory broadcast block found"
+"""vLLM from 0.11 on says so each minute, only while the engine waits for an answer of its workers
+(``shm_broadcast.py``); while starting that is as healthy as not, of a server whose ranks all sleep it is not."""
+
+
+def _request_waits(scene: Scene) -> list[Prediction]:
+    ready = scene.run.ready_t
+    told = [
+        line.t
+        for log in scene.logs
+        for line in log.tail
+        if line.t is not None and line.t >= scene.now - 150.0 and _RPC_WAITS in line.text
+    ]
+    waits = sum(1 for t in told if ready is None or t > ready) > 1
+    return [
+        expect("log", "the engine says that it waits for its workers", "it does" if waits else "no such line", waits),
+        *_rank_wait(scene),
     ]
 
 
@@ -252,7 +269,7 @@ def _progress_text(scene: Scene) -> str:
 
 
 def _io_stall(scene: Scene) -> list[Prediction]:
-    blocked = [view for view in scene.workers if view.stuck_in_kernel and not view.wchan.startswith(_DRIVER)]
+    blocked = [view for view in scene.workers if view.stuck_in_kernel and not view.in_driver]
     return [
         expect(
             "state",
@@ -318,7 +335,7 @@ def _lock_held(scene: Scene) -> list[Prediction]:
 
 
 def _cuda_init(scene: Scene) -> list[Prediction]:
-    inside = [view for view in scene.workers if view.wchan.startswith(_DRIVER)]
+    inside = [view for view in scene.workers if view.in_driver]
     mute = [view for view in scene.workers if view.stuck_in_kernel] if scene.gpu_kinds.get("unknown") else []
     said = f"{seen.who(inside)} in {inside[0].wchan}" if inside else "none does"
     return [
@@ -429,6 +446,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         _rank_wait,
         not_phases=_NO_WORK_OF_OURS | {"dist_init", "weight_download", "wait_resources"},
     ),
+    Hypothesis("rank_wait", _request_waits, frozenset({"serving"})),
     Hypothesis(
         "thread_deadlock",
         _thread_deadlock,

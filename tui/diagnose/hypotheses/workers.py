@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BUSY_CORE_ELSE_S, BUSY_CORE_S, COMPUTES_ON_CPU
 from tui.diagnose.views import ProcView
@@ -15,6 +13,10 @@ minutes (pytorch issue 12283), and torch's collectives give up after ten."""
 
 HELPER_CORE_S = 180.0
 """The same for a process that is no rank: front ends poll, too."""
+
+BLOCKED_S = 900.0
+"""How long a process that stays in uninterruptible sleep passes for one that storage serves slowly, while it burns a
+percent of a core or waits for its own writes."""
 
 _WRITES_BACK = (
     "balance_dirty_pages",
@@ -61,13 +63,15 @@ def cpu_workers(scene: Scene) -> list[ProcView]:
 
 
 def in_storage(scene: Scene) -> list[ProcView]:
-    """Processes that come and go in waits for storage, or that the kernel makes wait for its own writes."""
-    writes = scene.unmoved_s <= BUSY_CORE_S["checkpoint_save"]
-    return [
-        view
-        for view in scene.living
-        if view.in_storage or (writes and view.blocked_share >= 0.3 and view.wchan.startswith(_WRITES_BACK))
-    ]
+    """Processes that come and go in waits for storage; for a while, those that burn a little while blocked, or that the
+    kernel makes wait for its own writes."""
+    believed = scene.unmoved_s <= BLOCKED_S
+    return [view for view in scene.living if view.in_storage or (believed and _slowly_served(view))]
+
+
+def _slowly_served(view: ProcView) -> bool:
+    burns = view.state == "D" and (view.cpu_long or 0.0) >= 1.0 and not view.in_driver
+    return view.blocked_share >= 0.3 and (burns or view.wchan.startswith(_WRITES_BACK))
 
 
 def odd_workers(scene: Scene) -> list[ProcView]:
@@ -98,6 +102,4 @@ def _beside_the_collective(scene: Scene) -> list[ProcView]:
 
 def solid(scene: Scene) -> list[ProcView]:
     """Those who do what no wait looks like."""
-    blocked = in_storage(scene)
-    views: Iterable[ProcView] = scene.living
-    return [view for view in views if view.at_work or view in blocked] + many_cores(scene)
+    return [view for view in scene.living if view.at_work] + many_cores(scene)
