@@ -111,3 +111,18 @@ async def test_stopping_leaves_no_agent() -> None:
         agents = [pid for pid in children if b"zlib.decompress" in Path(f"/proc/{pid}/cmdline").read_bytes()]
         assert agents
     assert not [pid for pid in agents if Path(f"/proc/{pid}").exists()]
+
+
+async def test_no_marker_is_lost_in_a_flood_and_what_is_skipped_is_counted(tmp_path: Path) -> None:
+    """20 MB within a tick: the agent filters by this session's own patterns, and the phase is right."""
+    path = tmp_path / "flood.log"
+    path.write_text("[2026-02-22 11:42:09] server_args=ServerArgs(tp_size=1)\n")
+    noise = b"[2026-02-22 11:42:10] Decode batch. #running-req: 12, gen throughput (token/s): 812.21\n" * 100_000
+    async with watching(logs=((None, str(path)),), pids=((None, 2**22 + 1),)) as watched:
+        await watched.until(lambda s: any(log.tail for log in logs(s)))
+        with path.open("ab") as file:
+            file.write(noise + b"[2026-02-22 11:42:27] Load weight begin. avail mem=138.28 GB\n" + noise)
+        shown = await watched.until(lambda s: any(log.skipped_bytes for log in logs(s)))
+        (view,) = shown.launches
+        assert [span.phase for span in view.spans][-2:] == ["spawn", "weight_load"]
+        assert view.logs[0].skipped_bytes > 15_000_000

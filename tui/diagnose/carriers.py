@@ -48,7 +48,7 @@ _LAYERS: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
         ("[pod/", re.compile(r"\[(?P<who>pod/[\w.-]+/[\w.-]+)\] ")),
         ("]<std", re.compile(rf"{_MPI_RANK}<(?:stdout|stderr)>: ?")),
         ("[rank", re.compile(r"\[rank(?P<rank>\d+)\]: ?")),
-        ("]:", re.compile(r"\[[A-Za-z][A-Za-z_-]*(?P<local>\d+)\]:")),
+        ("]:", re.compile(r"\[(?:default|trainer|worker)(?P<local>\d{1,4})\]:")),
     ),
     " ": ((": ", re.compile(r" {1,4}(?P<rank>\d{1,5}): ")),),
     "letter": (

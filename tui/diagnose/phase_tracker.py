@@ -73,13 +73,14 @@ class Run:
         self._order = 0
         self._lead: tuple[str, int] = ("unknown", 0)
         self._votes: Tally[str] = Tally()
+        self._kinds: set[str] = set()
         self._times_seen: dict[tuple[str, int | None], tuple[int, float | None]] = {}
         self._rolls: deque[Roll] = deque(maxlen=12)
         self._counters: dict[tuple[str, int | None], Counter] = {}
 
     @property
     def framework(self) -> str | None:
-        """The framework whose lines are the most; ``None`` where no framework's own line was seen."""
+        """The framework of which the most kinds of lines were seen; ``None`` where no framework's own was."""
         return self._votes.most_common(1)[0][0] if self._votes else None
 
     @property
@@ -117,7 +118,8 @@ class Run:
         """Fold a recognised line in; says whether it counts as progress."""
         if marker.edge in ("heartbeat", "neutral") or (marker.during and self.phase not in marker.during):
             return False
-        if marker.framework:
+        if marker.framework and marker.name not in self._kinds:
+            self._kinds.add(marker.name)
             self._votes[marker.framework] += 1
         if marker.edge == "fatal":
             if len(self.fatal) < 32:
