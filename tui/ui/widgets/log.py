@@ -27,7 +27,7 @@ def paint_log(view: View, log: LogView, width: int, full: bool, query: str) -> t
     hits: list[int] = []
     before: LogLine | None = None
     if log.skipped_bytes:
-        rows.append([(f"… {fmt.size(log.skipped_bytes)} were skipped: the log grows too fast to show it all", "warn")])
+        rows.append([(f"… {fmt.size(log.skipped_bytes)} were left out: there only lines that mean something were read", "warn")])
     for line in shown_lines(log.tail):
         stamp = _stamp(view, before, line) if margin else ("", "dim")
         parts = wrap(line.text, width - margin)
