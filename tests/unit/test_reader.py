@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.log_cases import LogCase, load_cases
+from tui import toml
 from tui.collect.logtext import LogSplitter
+from tui.collect.replay import Replay
 from tui.diagnose.reader import LogReader
 from tui.history import History
 from tui.model import LogLine, LogUpdate, Sample
 
+SCENARIOS = Path(__file__).parent.parent / "scenarios"
 CASES = {case.name: case for case in load_cases()}
 ROWS = sorted({row.data for case in CASES.values() for row in case.rows})
 JUNK = [
@@ -189,6 +193,23 @@ def test_two_banners_of_one_start_are_one_attempt() -> None:
             None,
         )
     assert reader.run.attempt == 1
+
+
+# ------------------------------------------------------------------------------------------------------- roll-calls
+
+
+@pytest.mark.parametrize("folder", sorted(path for path in SCENARIOS.iterdir() if path.is_dir()), ids=lambda p: p.name)
+def test_no_rank_is_called_behind_that_prints_nothing_by_design(folder: Path) -> None:
+    """In a recording that went well no rank lacks a line for twenty seconds that others have printed."""
+    truth = toml.loads((folder / "truth.toml").read_text())
+    history = History()
+    for t, samples, launch in Replay(folder).steps():
+        for sample in samples:
+            history.add(sample)
+        logs = [log for ref in launch.logs if (log := history.log(ref.host, ref.path)) is not None]
+        for roll, ranks in filter(None, (log.reader.run.behind() for log in logs)):
+            late = roll.last_t is not None and t - roll.last_t > 20.0
+            assert not late or truth["outcome"] in ("hung", "crashed"), (t, roll.marker.name, ranks)
 
 
 # ------------------------------------------------------------------------------------------------------ late attach

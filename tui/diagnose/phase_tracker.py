@@ -67,6 +67,8 @@ class Run:
         self.request_t: float | None = None
         self.waits_for_baton: str | None = None
         self.tracebacks: list[Traceback] = []
+        self.world = 0
+        """How many ranks the job has, as its own lines count them; 0 where none does."""
         self.deduplicated = False
         """Whether Ray left lines out that other ranks had printed: then no rank can be missed in a roll."""
         self.ranks: dict[int, tuple[str, float | None, int]] = {}
@@ -160,7 +162,7 @@ class Run:
 
     def behind(self) -> tuple[Roll, set[int]] | None:
         """The last line that all ranks print and some have not, with the ranks that are still before it."""
-        known = set(self.ranks) if not self.deduplicated else set[int]()
+        known = self._expected() if not self.deduplicated else set[int]()
         ahead: set[int] = set()
         for roll in reversed(self._rolls):
             missing = known - roll.ranks - ahead
@@ -168,6 +170,12 @@ class Run:
                 return roll, missing
             ahead |= roll.ranks
         return None
+
+    def _expected(self) -> set[int]:
+        """The ranks that print into this log: those that have, and the few that lines like NCCL's ``rank 3 nranks 8``
+        count and nobody has heard. A log of one node of several lacks more than a few, and they are no loss."""
+        unheard = set(range(self.world)) - self.ranks.keys()
+        return set(self.ranks) | (unheard if 4 * len(unheard) <= self.world else set())
 
     # ------------------------------------------------------------------------------------------------------ folding
 

@@ -33,7 +33,8 @@ class RankNames:
     def __init__(self) -> None:
         self._of_pid: dict[str, int] = {}
         self._tp_size = 0
-        self._widest = 0
+        self.world = 0
+        """The most ranks that a line counted within."""
 
     def split(self, text: str, prefixes: tuple[tuple[str, str], ...]) -> Said:
         """Take the frameworks' prefixes off ``text``."""
@@ -69,8 +70,8 @@ class RankNames:
         rank, total = _number(groups.get("rank")), _number(groups.get("total"))
         if rank is None or total is None:
             return rank
-        self._widest = max(self._widest, total)
-        return rank if total == self._widest else None
+        self.world = max(self.world, total)
+        return rank if total == self.world else None
 
     def _rank_of(self, said: dict[str, str | None]) -> int | None:
         rank, tp, pp = (_number(said.get(name)) for name in ("rank", "tp", "pp"))

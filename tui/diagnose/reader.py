@@ -86,14 +86,19 @@ class LogReader:
         if started is None or run.first_t is None or run.first_t >= started:
             return run
         if self._cut is None or self._cut[0] != started:
-            cut = Run(run.attempt)
-            for told in self._told:
-                if told.t is not None and told.t >= started:
-                    _fold(cut, told)
-            if run.last_t is not None and run.last_t >= started:
-                cut.note_line(run.last_t)
-            self._cut = (started, cut)
+            self._cut = (started, self._refolded(started))
         return self._cut[1]
+
+    def _refolded(self, started: float) -> Run:
+        run, cut = self.run, Run(self.run.attempt)
+        for told in self._told:
+            if told.t is not None and told.t >= started:
+                _fold(cut, told)
+        cut.tracebacks = [trace for trace in run.tracebacks if trace.t is not None and trace.t >= started]
+        cut.world, cut.deduplicated = run.world, run.deduplicated
+        if run.last_t is not None and run.last_t >= started:
+            cut.note_line(run.last_t)
+        return cut
 
     def attempt_since(self, started: float | None) -> int:
         """The how-manieth run of a launch that began at ``started`` this is, 1 for its first."""
@@ -191,9 +196,15 @@ class LogReader:
             rank = self._ranks.rank(piece.head, said, text, groups)
             found.append(marker)
             progressed |= self._take(_Told(t, marker, rank, _drawn(marker, bar, groups, text), text))
+            if rank is not None and groups.get("rank") and groups.get("total"):
+                self._count_ranks(rank)
         edges = {marker.edge for marker in found}
         beat = bool(found) and not progressed and bar is None and "fatal" not in edges
         return _Meaning(known=bool(found), progressed=progressed and "fatal" not in edges, beat=beat)
+
+    def _count_ranks(self, rank: int) -> None:
+        for run in self._runs():
+            run.world = max(run.world, self._ranks.world, rank + 1)
 
     # --------------------------------------------------------------------------------------------------------- runs
 
