@@ -89,6 +89,7 @@ def test_a_call_that_never_returns_costs_its_row_only(config: Path) -> None:
     assert "do not return" in rows[5]["error"]
     rows = client.until(lambda frame: with_gpus(frame) and frame["gpus"][6].get("util_pct") == 60)["gpus"]
     assert [row["error"] is None for row in rows] == [k != 5 for k in range(8)]
+    assert rows[5]["uuid"].endswith("5"), "readings that leave it out must not forget who it is"
     assert rows[7]["util_pct"] == 50
     walls = [frame["mono"] for frame in client.frames if frame["type"] == "tick"][2:]
     assert max(after - before for before, after in itertools.pairwise(walls)) < 1.6

@@ -22,8 +22,19 @@ from tui.errors import HostError
 ROOT = Path(__file__).parents[2]
 
 
+_before: set[psutil.Process] = set()
+
+
+@pytest.fixture(autouse=True)
+def _others() -> None:
+    """What other tests have left to be waited for is not ours."""
+    _before.clear()
+    _before.update(psutil.Process().children(recursive=True))
+
+
 def started_here() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+    """The processes that this test has started and that are still there, zombies too."""
+    return [process for process in psutil.Process().children(recursive=True) if process not in _before]
 
 
 async def test_an_agent_started_before_the_loop_is_the_one_that_is_used():

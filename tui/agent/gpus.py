@@ -59,7 +59,8 @@ class Gpus:
         if reading["gpus"] is None:
             self._fail(reading["error"])
             return
-        self._known = {row["index"]: row for row in reading["gpus"]}
+        left_out = {index: row for index, row in self._known.items() if index in self._hung}
+        self._known = {**left_out, **{row["index"]: row for row in reading["gpus"]}}
         self._show()
 
     def _lost(self, item: str, reason: str) -> None:
