@@ -3,8 +3,8 @@
 ``tests/logs/FRAMEWORK/CASE.txt``: a head (``framework``, ``version``, ``source`` of the format), ``---``, then one
 written line a row, ``SECONDS PHASE | TEXT``. ``=`` is the phase before, ``-`` is not judged. ``\\r``, ``\\e`` (escape)
 and ``\\n`` stand for the bytes, ``\\\\`` for a backslash; a row that ends in ``\\c`` is not ended by a newline. After
-``===`` come words on what the reader must hold in the end; :data:`_CHECKS` knows them. ``stamps: yes`` in the head: each
-line that begins a phase has a stamp.
+``===`` come words on what the reader must hold in the end; :data:`_CHECKS` knows them. ``stamps: yes`` in the head:
+each line that begins a phase has a stamp.
 """
 
 from __future__ import annotations

@@ -240,10 +240,10 @@ def test_the_rank_that_has_not_printed_what_all_print_is_behind() -> None:
 
 def test_vllm_workers_are_known_by_the_pid_that_their_prefix_named_once() -> None:
     reader = _read(
-        "(Worker pid=520) INFO 05-13 09:00:34 [parallel_state.py:1208] rank 6 in world size 8 is assigned as DP rank 0",
-        "(Worker pid=520) INFO 05-13 09:00:36 [x.py:1] vLLM is using nccl==2.27.5",
+        "(Worker pid=520) INFO 05-13 09:00:34 [p.py:1] world_size=8 rank=6 local_rank=6 distributed_init_method=tcp://h:1",
+        "(Worker pid=520) ERROR 05-13 09:00:36 [multiproc_executor.py:700] WorkerProc failed to start.",
     )
-    assert reader.run.ranks.keys() == {6}
+    assert reader.run.ranks.keys() == {6} and reader.run.fatal[0].rank == 6
 
 
 def test_a_lump_is_dated_by_its_own_stamps_back_from_the_last_write() -> None:
