@@ -7,24 +7,13 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
-import pytest
 
 from tests import nvml_standin
 from tests.sshd import SshdFarm, free_port
-
-
-@pytest.fixture
-def farm(tmp_path: Path) -> Iterator[SshdFarm]:
-    daemons = SshdFarm(tmp_path)
-    try:
-        yield daemons
-    finally:
-        daemons.stop()
 
 
 def snapshot(farm: SshdFarm, home: Path, *words: str) -> subprocess.CompletedProcess[str]:

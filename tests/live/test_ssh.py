@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -20,15 +19,6 @@ from tests.watching import Watcher, watched
 from tui.collect.host import Host
 from tui.collect.ssh import SshChannel, SshPool
 from tui.errors import HostError
-
-
-@pytest.fixture
-def farm(tmp_path: Path) -> Iterator[SshdFarm]:
-    daemons = SshdFarm(tmp_path)
-    try:
-        yield daemons
-    finally:
-        daemons.stop()
 
 
 def channels(farm: SshdFarm, *names: str) -> dict[str, SshChannel]:
