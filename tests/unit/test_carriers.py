@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tui.collect.logtext import LogSplitter
 from tui.diagnose.carriers import Head, Piece, Unwrapper, strip
 from tui.diagnose.markers import MarkerFile, gather, parse
 from tui.diagnose.reader import LogReader
@@ -110,3 +113,53 @@ def test_the_example_for_contributors_is_true() -> None:
     assert (reader.run.framework, reader.run.phase) == ("cedar", "weight_load")
     reader.read([LogLine("3: <0> pouring 64 of 64 barrels", 2.0)], None)
     assert reader.run.phase == "post_load"
+
+
+def _cri(line: bytes) -> bytes:
+    return b"2026-01-01T00:00:00.000000001Z stderr F " + line
+
+
+def _cri_in_parts(line: bytes) -> bytes:
+    """As a runtime cuts long lines, here after forty bytes."""
+    head, rest = line[:40], line[40:]
+    part = b"2026-01-01T00:00:00.000000001Z stderr P " + head + b"\n" if rest else b""
+    return part + _cri(rest or head)
+
+
+def _docker(line: bytes) -> bytes:
+    return json.dumps({"log": line.decode("utf-8", "replace") + "\n", "stream": "stderr", "time": "x"}).encode()
+
+
+CARRIERS: dict[str, Callable[[bytes], bytes]] = {
+    "CRI": _cri,
+    "CRI in parts": _cri_in_parts,
+    "docker json-file": _docker,
+    "JSON logger": lambda line: json.dumps({"message": line.decode("utf-8", "replace")}).encode(),
+    "kubectl --prefix": lambda line: b"[pod/cedar-0/server] " + line,
+    "journalctl": lambda line: b"Nov 29 17:00:01 n1 serve.sh[4711]: " + line,
+    "docker compose": lambda line: b"server-1  | " + line,
+    "torchrun --tee": lambda line: b"[default0]:" + line,
+    "mpirun --tag-output": lambda line: b"[1,0]<stderr>:" + line,
+    "srun --label in CRI": lambda line: _cri(b"0: " + line),
+}
+
+
+def _spans(data: bytes) -> tuple[list[str], list[str], object]:
+    splitter, reader = LogSplitter(), LogReader()
+    for i, line in enumerate(data.splitlines(keepends=True)):
+        reader.read(splitter.feed(line, float(i)), None)
+    run = reader.run
+    counted = run.counter and (run.counter.done, run.counter.total)
+    return [phase for phase, _ in run.spans], [line.marker.name for line in run.fatal], counted
+
+
+LOGS = sorted((Path(__file__).parent.parent / "scenarios").glob("*/*.log"))
+
+
+@pytest.mark.parametrize("carrier", CARRIERS)
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_carried_log_tells_what_the_log_tells(path: Path, carrier: str) -> None:
+    """Every recorded log, carried line by line: the same phases in the same order, fatal lines and counters."""
+    lines = path.read_bytes().split(b"\n")
+    carried = b"".join(CARRIERS[carrier](line) + b"\n" for line in lines[:-1])
+    assert _spans(carried) == _spans(b"\n".join(lines[:-1]) + b"\n")
