@@ -90,6 +90,11 @@ class Clock:
         elif self.doubt is not None and now - self.doubt >= 0.9 * scene.look_s:
             self.doubt, self.was_grave = None, False
 
+    def count(self, cause: str) -> None:
+        """Add the time since the step before to what a healthy slowness or wait has cost."""
+        if self.before is not None:
+            self.slow[cause] = self.slow.get(cause, 0.0) + self._now - self.before
+
     def note_build(self, phase: str) -> None:
         if phase not in self.built:
             self.built = (*self.built[-7:], phase)

@@ -123,8 +123,8 @@ def _note_work(scene: Scene, clock: Clock, at_work: list[tuple[Hypothesis, Expla
     if any(view.builds or view.children_work for view in scene.living):
         clock.note_build(scene.phase)
     named = [h.cause for h, _ in at_work if h.cause not in PLAIN_WORK]
-    if named and clock.before is not None:
-        clock.slow[named[0]] = clock.slow.get(named[0], 0.0) + scene.now - clock.before
+    if named:
+        clock.count(named[0])
 
 
 def _on_the_way(scene: Scene, clock: Clock, judgement: Judgement, alive: list[Explanation]) -> Judgement:
@@ -145,6 +145,7 @@ def _waiting(
     if impossible is not None and impossible.concerns(scene.phase) and impossible.explain(scene).alive:
         return judge_stall(scene, clock, healthy)
     hypothesis, explanation = first
+    clock.count(hypothesis.cause)
     reasons = [f"{title(hypothesis.cause)}: {fitting(explanation)}", silence(scene)]
     return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(healthy), quiet_s=clock.quiet_s)
 

@@ -92,7 +92,7 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
     )
     suspect_s, hung_s = times(scene, clock, hypothesis)
     decisive = hypothesis is not None and hypothesis.decisive(scene)
-    doubts = [] if decisive else _doubts(scene, quiet_s, healthy, hung_s)
+    doubts = [] if decisive else _doubts(scene, quiet_s, _sighted(healthy, hypothesis), hung_s)
     if hypothesis is None and doubts:
         suspect_s *= _OPEN_FOR  # nothing speaks for a hang, and something that may be healthy could not be seen
     held = _held(clock)
@@ -156,6 +156,12 @@ def _telling(explanation: Explanation) -> str:
     """What speaks for it that the general observations do not say already."""
     first = explanation.predictions[0]
     return first.seen if first.outcome == "fits" else fitting(explanation)
+
+
+def _sighted(healthy: list[Explanation], hypothesis: Hypothesis | None) -> list[Explanation]:
+    """Those that do not rest on a signal which cannot be read if ``hypothesis`` is true."""
+    blind = hypothesis.blinds if hypothesis is not None else frozenset[str]()
+    return [e for e in healthy if e.predictions[0].signal not in blind]
 
 
 def _doubts(scene: Scene, quiet_s: float, healthy: list[Explanation], hung_s: float) -> list[str]:

@@ -21,6 +21,7 @@ class Hypothesis:
     ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy starts are known to look
     the same for a while. ``waits``: it explains a wait for somebody, not work. ``particular``: it rests on where
     a process waits, whatever the phase; ``decides``: whether, here, it rests on evidence that speaks for itself.
+    ``blinds``: signals that cannot be read where it is true, so that their absence is no doubt.
     """
 
     cause: str
@@ -31,6 +32,7 @@ class Hypothesis:
     patience: float = 1.0
     waits: bool = False
     particular: bool = False
+    blinds: frozenset[str] = frozenset()
     decides: Callable[[Scene], bool] | None = None
 
     @property

@@ -401,7 +401,7 @@ _NO_WORK_OF_OURS = frozenset({"serving", "shutdown"})
 
 HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis("stopped", _stopped, decides=lambda scene: True, probe="snapshot"),
-    Hypothesis("gpu_fault", _gpu_fault, decides=fresh_fault, probe="doctor"),
+    Hypothesis("gpu_fault", _gpu_fault, decides=fresh_fault, probe="doctor", blinds=frozenset({"gpus"})),
     Hypothesis("stale_lock", _stale_lock, _JIT, decides=lambda scene: _somebody_polls(scene) is True, probe="doctor"),
     Hypothesis("shm_full", _shm_full, decides=lambda scene: True, probe="doctor"),
     Hypothesis("p2p_iommu", _p2p_iommu, not_phases=BEFORE_GPU - {"unknown"}, patience=2.0, particular=True),
@@ -412,6 +412,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         patience=2.2,
         particular=True,
         probe="doctor",
+        blinds=frozenset({"gpus"}),
     ),
     Hypothesis("pipe_full", _pipe_full, patience=1.5, particular=True, probe="snapshot"),
     Hypothesis("resources_missing", _resources_missing, frozenset({"wait_resources"}), patience=5.0, probe="doctor"),

@@ -14,9 +14,12 @@ minutes (pytorch issue 12283), and torch's collectives give up after ten."""
 HELPER_CORE_S = 180.0
 """The same for a process that is no rank: front ends poll, too."""
 
-BLOCKED_S = 900.0
-"""How long a process that stays in uninterruptible sleep passes for one that storage serves slowly, while it burns a
-percent of a core or waits for its own writes."""
+BLOCKED_S = {"import": 900.0, "spawn": 900.0, "checkpoint_save": 900.0}
+BLOCKED_ELSE_S = 180.0
+"""How long a process that stays in uninterruptible sleep passes for one that storage serves slowly, while it burns
+:data:`SERVED_PCT` of a core or waits for its own writes. Side threads of a blocked process burn less."""
+
+SERVED_PCT = 2.0
 
 _WRITES_BACK = (
     "balance_dirty_pages",
@@ -65,12 +68,12 @@ def cpu_workers(scene: Scene) -> list[ProcView]:
 def in_storage(scene: Scene) -> list[ProcView]:
     """Processes that come and go in waits for storage; for a while, those that burn a little while blocked, or that the
     kernel makes wait for its own writes."""
-    believed = scene.unmoved_s <= BLOCKED_S
+    believed = scene.unmoved_s <= BLOCKED_S.get(scene.phase, BLOCKED_ELSE_S)
     return [view for view in scene.living if view.in_storage or (believed and _slowly_served(view))]
 
 
 def _slowly_served(view: ProcView) -> bool:
-    burns = view.state == "D" and (view.cpu_long or 0.0) >= 1.0 and not view.in_driver
+    burns = view.state == "D" and (view.cpu_long or 0.0) >= SERVED_PCT and not view.in_driver
     return view.blocked_share >= 0.3 and (burns or view.wchan.startswith(_WRITES_BACK))
 
 
