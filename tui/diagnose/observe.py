@@ -11,18 +11,16 @@ from tui.diagnose.kernel_log import Xid, xid
 from tui.diagnose.markers import Marker
 from tui.diagnose.phase_tracker import Run, foremost
 from tui.diagnose.phases import BEFORE_GPU
+from tui.diagnose.processes import proc_view
 from tui.diagnose.sweeps import Sweep, sweep
-from tui.diagnose.views import CONTEXT_MIB, GROWING_MIB, LONG_S, LOOK_S, MB, TRICKLE_BPS, GpuView, ProcView
+from tui.diagnose.views import CONTEXT_MIB, LOOK_S, MB, GpuView, ProcView
 from tui.history import History, HostHistory, LogTrack, ProcTrack
 from tui.model import Fact, Launch, Member
-from tui.numbers import mean, median
-from tui.track import COVERED, Track
+from tui.numbers import mean
+from tui.track import COVERED
 
-_BLOCKED, _STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "DTtZX")
+_STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "TtZX")
 
-
-_STATES_S = 20.0
-"""The window over which the states of a process are counted."""
 
 STARTED_SLACK_S = 30.0
 """A log's lines are this launch's from so long before its processes were seen to start."""
@@ -167,79 +165,13 @@ class Scene:
         for member in self.launch.members:
             found = self.track_of(member)
             if found is not None:
-                views.append(self._proc(member, *found))
+                views.append(proc_view(member, *found, self.now, self.look_s, self.gauge_s))
         return views
 
     def track_of(self, member: Member) -> tuple[HostHistory, ProcTrack] | None:
         host = self.history.host(member.host)
         track = host.procs.get((member.pid, member.start_ticks)) if host is not None else None
         return None if host is None or track is None else (host, track)
-
-    def _proc(self, member: Member, host: HostHistory, proc: ProcTrack) -> ProcView:
-        last = proc.last
-        state = last.state if last is not None else "?"
-        wchan = (last.wchan if last is not None else None) or ""
-        if proc.gone_t is not None or last is None:
-            return ProcView(member, state, wchan, present=False)
-        track, gap = proc.track, host.gap_s
-        since = max(self.now - self.look_s, proc.seen_t)
-        coverage = track.coverage(since, self.now, gap) if self.now > since else 0.0
-
-        def rate(name: str, scale: float = 1.0) -> float | None:
-            value = track.rate(name, since, self.now, gap).value
-            return None if value is None else value * scale
-
-        states = track.values("state", max(self.now - max(_STATES_S, 1.5 * self.gauge_s), proc.seen_t), self.now)
-        read, chars = rate("read_bytes"), rate("read_chars")
-        read = max((value for value in (read, chars) if value is not None), default=None)  # a cached file is read too
-        return ProcView(
-            member,
-            state,
-            wchan,
-            present=True,
-            cpu=rate("cpu_s", 100.0),
-            children=rate("children_cpu_s", 100.0),
-            compilers=rate("compilers_cpu_s", 100.0),
-            read=read,
-            write=rate("write_bytes"),
-            received=rate("net_rx_bytes"),
-            cache=rate("cache_dir_bytes"),
-            trickles=(read or 0.0) + (rate("write_bytes") or 0.0) >= TRICKLE_BPS and self._trickles(track, proc, gap),
-            grows=self._grows(track, proc.seen_t),
-            wakes=rate("voluntary_switches"),
-            blocked_share=states.count(_BLOCKED) / len(states) if states else 0.0,
-            cpu_long=self._cpu_long(track, proc, gap) if state == "D" else None,
-            blocked_now=_BLOCKED in track.values("state", self.now - self.gauge_s, self.now),
-            coverage=coverage,
-        )
-
-    def _cpu_long(self, track: Track, proc: ProcTrack, gap: float) -> float | None:
-        since = max(self.now - max(LONG_S, 3.2 * self.interval_s), proc.seen_t)
-        value = track.rate("cpu_s", since, self.now, gap).value if self.now > since else None
-        return None if value is None else 100.0 * value
-
-    def _trickles(self, track: Track, proc: ProcTrack, gap: float) -> bool:
-        """Whether bytes come steadily, if slowly: in both halves of the long window. A page-in comes in one."""
-        half = max(LONG_S / 2.0, 1.6 * self.interval_s)
-        if self.now - proc.seen_t < 2.0 * half:
-            return False
-        for until in (self.now, self.now - half):
-            rates = [track.rate(name, until - half, until, gap).value for name in ("read_bytes", "write_bytes")]
-            if sum(value for value in rates if value is not None) < TRICKLE_BPS:
-                return False
-        return True
-
-    def _grows(self, track: Track, seen_t: float) -> bool:
-        """Whether its memory rose from third to third of the long window."""
-        third = max(LONG_S / 3.0, 1.6 * self.interval_s)
-        held = [
-            track.values("rss_mib", max(seen_t, self.now - k * third), self.now - (k - 1) * third) for k in (3, 2, 1)
-        ]
-        lately = [track.values("rss_mib", self.now - k * self.look_s, self.now - (k - 1) * self.look_s) for k in (2, 1)]
-        if not all(held) or not all(lately) or median(lately[1]) - median(lately[0]) < GROWING_MIB * 2.0 / 3.0:
-            return False
-        first, second, last = (median(values) for values in held)
-        return second - first >= GROWING_MIB and last - second >= GROWING_MIB
 
     @cached_property
     def living(self) -> list[ProcView]:

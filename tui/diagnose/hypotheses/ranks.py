@@ -1,0 +1,156 @@
+"""Hangs of ranks among each other: what they predict of communicators, collectives, barriers and of who came."""
+
+from __future__ import annotations
+
+import re
+
+from tui.diagnose import kernel_log
+from tui.diagnose.hypotheses import expect, seen
+from tui.diagnose.hypotheses.expected import (
+    all_asleep,
+    gpus_idle,
+    gpus_spin,
+    gpus_wait,
+    no_odd_worker,
+    nobody_works,
+    ranks_wait,
+)
+from tui.diagnose.observe import Scene
+from tui.model import Prediction
+
+
+def rank_wait(scene: Scene) -> list[Prediction]:
+    several = len(scene.workers) > 1
+    return [
+        expect("ranks", "several ranks", f"{len(scene.workers)} ranks, none of them at work", several),
+        all_asleep(scene),
+        gpus_idle(scene),
+        *nobody_works(scene),
+    ]
+
+
+_RPC_WAITS = "No available shared memory broadcast block found"
+"""vLLM from 0.11 on says so each minute, only while the engine waits for an answer of its workers
+(``shm_broadcast.py``); while starting that is as healthy as not, of a server whose ranks all sleep it is not."""
+
+
+def request_waits(scene: Scene) -> list[Prediction]:
+    ready = scene.run.ready_t
+    told = [
+        line.t
+        for log in scene.logs
+        for line in log.tail
+        if line.t is not None and line.t >= scene.now - 150.0 and _RPC_WAITS in line.text
+    ]
+    waits = sum(1 for t in told if ready is None or t > ready) > 1
+    return [
+        expect("log", "the engine says that it waits for its workers", "it does" if waits else "no such line", waits),
+        *rank_wait(scene),
+    ]
+
+
+def thread_deadlock(scene: Scene) -> list[Prediction]:
+    return [
+        expect(
+            "ranks", "one process", "its only process sleeps in every thread that was seen", len(scene.workers) == 1
+        ),
+        all_asleep(scene),
+        gpus_idle(scene),
+        *nobody_works(scene),
+    ]
+
+
+def comm_init(scene: Scene) -> list[Prediction]:
+    said = f"{len(scene.ranks)} of {scene.launch.world_size or scene.expected} ranks are there and none gets past it"
+    return [
+        expect("ranks", "all ranks have come", said, not scene.missing and not _elsewhere_unheard(scene)),
+        ranks_wait(scene),
+        gpus_wait(scene),
+        *nobody_works(scene),
+    ]
+
+
+def spin(scene: Scene) -> list[Prediction]:
+    return [gpus_spin(scene), ranks_wait(scene), no_odd_worker(scene), *nobody_works(scene)]
+
+
+def _elsewhere_unheard(scene: Scene) -> bool:
+    """Whether ranks of hosts that are not watched have given no sign: no GPU of ours is in a collective with them."""
+    kinds = scene.gpu_kinds
+    return scene.peers_elsewhere > 0 and not kinds.get("spins") and not kinds.get("works")
+
+
+def rank_missing(scene: Scene) -> list[Prediction]:
+    missing = scene.missing
+    if missing:
+        said = f"no process of {seen.ranks(missing)}"
+    elif scene.peers_elsewhere:
+        said = f"{scene.peers_elsewhere} of {scene.launch.world_size} ranks belong to hosts that are not watched"
+    else:
+        said = "every rank has a process"
+    absent = bool(missing) or _elsewhere_unheard(scene)
+    return [expect("ranks", "ranks without a process", said, absent), ranks_wait(scene), *nobody_works(scene)]
+
+
+def p2p_iommu(scene: Scene) -> list[Prediction]:
+    lines = [line for line, _, _ in scene.kernel_lines if kernel_log.of_iommu(line)]
+    said = lines[-1][:160] if lines else "no such line seen"
+    return [
+        expect("kernel_line", "the IOMMU refuses a device's DMA", said, bool(lines)),
+        gpus_wait(scene),
+        ranks_wait(scene),
+        *nobody_works(scene),
+    ]
+
+
+def collective_mismatch(scene: Scene) -> list[Prediction]:
+    roll = scene.run.behind()
+    late = [view for view in scene.ranks if roll is not None and view.member.rank in roll[1]]
+    said = (
+        f'{seen.who(late)} before "{scene.words_of(roll[0].marker)}", the others past it'
+        if roll is not None and late
+        else "no rank's lines are behind the others'"
+    )
+    apart = bool(late) and not any(view.asleep for view in scene.ranks)
+    return [
+        expect("ranks_compared", "some ranks are past a line that others have not printed, and all spin", said, apart),
+        gpus_spin(scene),
+        expect("gpus_compared", "no GPU is idle", seen.gpus(scene), not scene.gpu_kinds.get("idle")),
+        ranks_wait(scene),
+        *nobody_works(scene),
+    ]
+
+
+def gil_deadlock(scene: Scene) -> list[Prediction]:
+    """Waiters for the interpreter lock wake every 5 ms, the switch interval (CPython, Python/ceval_gil.c)."""
+    waking = [view for view in scene.workers if view.asleep and 120.0 <= (view.wakes or 0.0) <= 260.0]
+    known = any(view.wakes is not None for view in scene.workers)
+    told = any("GIL induced hang" in text for text in scene.last_words())
+    said = "the log says so" if told else f"{seen.who(waking)} wake 200 times a second" if waking else "none does"
+    return [
+        expect(
+            "switches", "a thread wakes every 5 ms for the lock", said, bool(waking) or told if known or told else None
+        ),
+        all_asleep(scene),
+        gpus_wait(scene),
+        *nobody_works(scene),
+    ]
+
+
+_IMPOSSIBLE = re.compile(
+    r"No available node types can fulfill|cannot be scheduled right now|Insufficient nvidia\.com/gpu|"
+    r"exceeds available GPUs|Requested node configuration is not available|ReqNodeNotAvail|infeasible",
+    re.IGNORECASE,
+)
+"""Ray's autoscaler, kube-scheduler, vLLM on Ray and Slurm on requests that nothing they have can meet."""
+
+
+def resources_missing(scene: Scene) -> list[Prediction]:
+    told = next((text.strip() for text in reversed(scene.last_words()) if _IMPOSSIBLE.search(text)), None)
+    return [
+        expect(
+            "log", "the scheduler says that nothing it has will do", (told or "no such line")[:160], told is not None
+        ),
+        expect("ranks", "no rank exists", f"{len(scene.ranks)} ranks", not scene.ranks),
+        *nobody_works(scene),
+    ]
