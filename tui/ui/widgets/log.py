@@ -27,7 +27,8 @@ def paint_log(view: View, log: LogView, width: int, full: bool, query: str) -> t
     hits: list[int] = []
     before: LogLine | None = None
     if log.skipped_bytes:
-        rows.append([(f"… {fmt.size(log.skipped_bytes)} were left out: there only lines that mean something were read", "warn")])
+        left_out = fmt.size(log.skipped_bytes)
+        rows.append([(f"… {left_out} were left out: there only lines that mean something were read", "warn")])
     for line in shown_lines(log.tail):
         stamp = _stamp(view, before, line) if margin else ("", "dim")
         parts = wrap(line.text, width - margin)
