@@ -56,7 +56,7 @@ class Requests:
 
     def _do_filter(self, request: "dict[str, Any]") -> None:
         patterns = [str(pattern) for pattern in request["patterns"]]
-        words = request.get("words") or [[] for _ in patterns]
+        words: "list[list[list[str]]]" = request.get("words") or [[] for _ in patterns]
         self._agent.followers.filter([(p, [list(map(str, one_of)) for one_of in ws]) for p, ws in zip(patterns, words)])
         self.answer(request)
 
