@@ -210,7 +210,7 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
             patience *= PAUSED_BUILD
         if any(not swept.asleep for swept in scene.sweeps.values()):
             patience *= BLOCKED_THREAD
-    silent = scene.silent_s or 0.0
+    silent = scene.now - clock.heard if clock.heard is not None else 0.0
     if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 2.0 * HUNG_S * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))

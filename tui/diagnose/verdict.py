@@ -35,7 +35,8 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
     memory = dict(previous.memory) if previous is not None else {}
     clock = Clock(memory, scene)
     judgement = judge(scene, clock)
-    carried: dict[str, Any] = clock.memory() | {"grave": judgement.id in ("suspect", "hung")}
+    grave = judgement.id in ("suspect", "hung") or (judgement.id == "unknown" and clock.was_grave)
+    carried: dict[str, Any] = clock.memory() | {"grave": grave}
     _remember_change(carried, memory, previous, judgement, now)
     phase, phase_since = _phase(scene, previous, now)
     verdict = Verdict(

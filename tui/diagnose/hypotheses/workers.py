@@ -73,7 +73,7 @@ def in_storage(scene: Scene) -> list[ProcView]:
 
 
 def _slowly_served(view: ProcView) -> bool:
-    burns = view.state == "D" and (view.cpu_long or 0.0) >= SERVED_PCT and not view.in_driver
+    burns = view.state == "D" and min(view.cpu or 0.0, view.cpu_long or 0.0) >= SERVED_PCT and not view.in_driver
     return view.blocked_share >= 0.3 and (burns or view.wchan.startswith(_WRITES_BACK))
 
 
