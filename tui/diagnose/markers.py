@@ -1,14 +1,15 @@
 """The frameworks' own log lines as data: one TOML file per framework, read at the first line of the first log.
 
 A file has ``framework`` (a name, or ``""`` for lines that belong to no framework), optional ``prefix`` (a regular
-expression with the groups ``rank``, ``tp``, ``pp``, ``pid`` or ``who``), and ``[[marker]]`` tables. Adding a
+expression with the groups ``rank``, ``tp``, ``pp``, ``pid`` or ``who``) and ``usual`` (the phases that every start of
+it goes through, in their order), and ``[[marker]]`` tables. Adding a
 framework is adding a file; a user's own files add to those of the package, and replace markers of the same name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from typing import Any, TypeAlias, cast
@@ -97,6 +98,7 @@ class MarkerFile:
     framework: str
     prefix: str
     markers: tuple[Marker, ...]
+    usual: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,8 @@ class Markers:
     wordless: tuple[Marker, ...]
     prefixes: tuple[tuple[str, str], ...] = ()
     """(framework, pattern) of line prefixes."""
+    usual: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """By framework, the phases that every start goes through."""
     all: tuple[Marker, ...] = field(default=(), repr=False)
     seen: dict[bytes, tuple[Marker, ...]] = field(default_factory=dict[bytes, tuple[Marker, ...]], repr=False)
     """What was found for lines that differ in their figures only: most of a log is such lines."""
@@ -222,14 +226,14 @@ def parse(text: str, name: str) -> MarkerFile:
         table: dict[str, Any] = toml.loads(text)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
-    if extra := table.keys() - {"framework", "prefix", "marker"}:
+    if extra := table.keys() - {"framework", "prefix", "usual", "marker"}:
         raise ValueError(f"{name}: unknown keys {', '.join(sorted(extra))}")
     framework, prefix, rows = table.get("framework", ""), table.get("prefix", ""), table.get("marker", [])
     if not isinstance(framework, str) or not isinstance(prefix, str) or not isinstance(rows, list):
         raise ValueError(f"{name}: framework and prefix must be texts, and markers [[marker]] tables")
     _check_pattern(prefix, f"{name}: prefix")
     markers = tuple(_marker(framework, row, name, i) for i, row in enumerate(cast("list[Any]", rows)))
-    return MarkerFile(framework, prefix, markers)
+    return MarkerFile(framework, prefix, markers, tuple(_texts(table.get("usual", []), f"{name}: usual")))
 
 
 def _marker(framework: str, row: Any, name: str, index: int) -> Marker:
@@ -267,7 +271,7 @@ def _check_pattern(pattern: str, label: str) -> None:
         raise ValueError(f"{label}: {error}") from None
 
 
-def gather(marker_files: Iterable[MarkerFile]) -> Markers:
+def gather(marker_files: Collection[MarkerFile]) -> Markers:
     """The markers of these files; of two with one name the later counts."""
     every: dict[str, Marker] = {}
     prefixes: list[tuple[str, str]] = []
@@ -280,7 +284,9 @@ def gather(marker_files: Iterable[MarkerFile]) -> Markers:
         for word in set(_longest(marker.words) if marker.words else ()):
             by_word.setdefault(word.encode(), []).append(marker)
     wordless = tuple(marker for marker in every.values() if not marker.words)
-    return Markers({w: tuple(ms) for w, ms in by_word.items()}, wordless, tuple(prefixes), tuple(every.values()))
+    usual = {file.framework: file.usual for file in marker_files if file.usual}
+    found = {word: tuple(markers) for word, markers in by_word.items()}
+    return Markers(found, wordless, tuple(prefixes), usual, tuple(every.values()))
 
 
 @lru_cache(maxsize=4)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from tui.diagnose.observe import Scene
+from tui.diagnose.phases import PHASES
 from tui.history import History
-from tui.model import Launch, PhaseSpan
+from tui.model import Launch, PhaseId, PhaseSpan
 
 
 def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan, ...]:
@@ -21,6 +23,14 @@ def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan
         starts.append((scene.phase, max(starts[-1][1], now)))
     ends = [t for _, t in starts[1:]]
     return tuple(PhaseSpan(phase, t, end) for (phase, t), end in zip_longest(starts, ends))
+
+
+def phases_ahead(usual: Sequence[PhaseId], phase: PhaseId) -> tuple[PhaseId, ...]:
+    """Which of a framework's ``usual`` phases are still to come in ``phase``; none where that is not known."""
+    order = list(PHASES)
+    if phase not in order or phase in ("shutdown", "unknown"):
+        return ()
+    return tuple(later for later in usual if order.index(later) > order.index(phase))
 
 
 def _began(scene: Scene, first: float | None) -> float | None:

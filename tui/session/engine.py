@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from tui.diagnose import diagnose, phase_spans
 from tui.diagnose.markers import Markers, load
+from tui.diagnose.spans import phases_ahead
 from tui.history import History
 from tui.model import HostView, Launch, LaunchView, LogView, Sample, Verdict, Wanted
 from tui.session.book import HostBook
@@ -25,6 +26,7 @@ class Engine:
     def __init__(self, hosts: Iterable[str], markers: Callable[[], Markers] = load) -> None:
         """``markers`` gives what logs are read by; it is asked when the first line comes."""
         self.history = History(markers)
+        self._markers = markers
         self.books = {name: HostBook(name) for name in hosts}
         self._judged: dict[str, _Judged] = {}
 
@@ -50,10 +52,12 @@ class Engine:
 
     def _view(self, launch: Launch, verdict: Verdict, seen_since: float, now: float) -> LaunchView:
         books = self.books
+        spans = phase_spans(self.history, launch, now)
         return LaunchView(
             launch=launch,
             verdict=verdict,
-            spans=phase_spans(self.history, launch, now),
+            spans=spans,
+            ahead=phases_ahead(self._markers().usual.get(verdict.framework or "", ()), verdict.phase) if spans else (),
             processes=tuple(books[m.host].row(m, launch.id) for m in launch.members if m.host in books),
             logs=tuple(self._log_view(log.host, log.path, now) for log in launch.logs),
             seen_since=seen_since,
