@@ -173,8 +173,13 @@ LIMITS: tuple[Limit, ...] = (
 )
 
 
-NONE_WHILE_STARTING = frozenset({"sglang", "vllm", "tensorrt-llm", "trtllm", "lmdeploy", "llama.cpp"})
-"""Frameworks in which nothing ends a start-up that hangs, but for the limits above."""
+_NOTHING_ELSE = frozenset({"sglang", "vllm", "tensorrt-llm", "lmdeploy", "llama.cpp"})
+
+
+def endless(scene: Scene) -> bool:
+    """Whether nothing built into the framework ends a start-up that hangs in this phase."""
+    known = (scene.framework or "") in _NOTHING_ELSE and not scene.run.ready and scene.phase != "unknown"
+    return known and not any(limit.concerns(scene) for limit in LIMITS)
 
 
 def deadlines(scene: Scene, *, stuck: bool) -> tuple[Deadline, ...]:

@@ -82,6 +82,7 @@ def _dead(scene: Scene) -> Judgement | None:
     reasons = [
         f"{seen.who(dead)} {'are' if many else 'is'} {how} while {len(scene.living)} other processes live",
         seen.cpu(scene),
+        seen.gpus(scene),
     ]
     if killed:
         reasons.insert(0, killed)

@@ -161,7 +161,9 @@ def _served(scene: Scene, clock: Clock) -> Judgement:
         return _ready(clock)
     asked = scene.run.request_t is not None or clock.rested or stuck.cause != "collective_spin"
     hung = clock.quiet_s >= HUNG_S * 2 and asked
-    reasons = [f"ready, but a request does not end: {fitting(stuck)}", *stall_reasons(scene)]
+    telling = next(p.seen for p in stuck.predictions if p.outcome == "fits")
+    rest = [reason for reason in stall_reasons(scene) if reason not in telling]
+    reasons = [f"ready, but a request does not end: {telling}", *rest]
     if not asked:
         reasons.append("whether anything was asked of it has not been seen")
     verdict, strength = ("hung", "firm") if hung else ("suspect", "weak")

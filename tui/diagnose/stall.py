@@ -124,8 +124,7 @@ def _held(clock: Clock) -> str | None:
 
 def _early(scene: Scene, judgement: Judgement, hypothesis: Hypothesis | None) -> Judgement:
     """Too early to say more than whom it waits for."""
-    missing = hypothesis is not None and hypothesis.cause == "rank_missing"
-    judgement.cause = "rank_missing" if missing else None
+    judgement.cause = "rank_missing" if _is_missing(hypothesis) else None
     whom = awaited(scene) or ("the ranks wait for each other" if len(scene.ranks) > 1 else "it waits")
     judgement.reasons.insert(0, f"{whom}; nothing has moved for {judgement.quiet_s:.0f} s: too early to say")
     if scene.came_late and (scene.silent_s or 0.0) >= LONG_SILENT_S and scene.watched_s < NEW_HERE_S:
@@ -133,8 +132,14 @@ def _early(scene: Scene, judgement: Judgement, hypothesis: Hypothesis | None) ->
     return judgement
 
 
+def _is_missing(hypothesis: Hypothesis | None) -> bool:
+    return hypothesis is not None and hypothesis.cause == "rank_missing"
+
+
 def _may_convict(scene: Scene, hypothesis: Hypothesis) -> bool:
-    """A lock's builder may be on a host that is not watched: without a look at the lock that is at best suspect."""
+    """What may be at work on a host that is not watched is at best suspect: a lock's builder, a node that comes late."""
+    if hypothesis.cause == "rank_missing":
+        return bool(scene.missing)
     return hypothesis.cause != "lock_held" or bool(scene.facts("lock_file", 300.0)) or scene.run.waits_for_baton is None
 
 
@@ -202,7 +207,7 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
             patience *= FIRST_STEP
         elif scene.phase == "training_step" and not scene.spinning:
             patience *= SLEEPING_TRAINING
-        if scene.peers_elsewhere and not (scene.phase == "training_step" and pace):
+        if scene.peers_elsewhere and not (scene.phase == "training_step" and pace) and not _is_missing(hypothesis):
             patience *= UNWATCHED_PEERS
         if scene.phase in ("spawn", "dist_init") and _somebody_unheard(scene):
             patience *= NOT_ALL_THERE
@@ -211,7 +216,7 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
         if any(not swept.asleep for swept in scene.sweeps.values()):
             patience *= BLOCKED_THREAD
     silent = scene.now - clock.heard if clock.heard is not None else 0.0
-    if hypothesis is not None and hypothesis.cause != "rank_missing" and silent >= 2.0 * HUNG_S * patience:
+    if hypothesis is not None and not _is_missing(hypothesis) and silent >= 2.0 * HUNG_S * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
     least = LOOKS * scene.interval_s

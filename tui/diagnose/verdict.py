@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tui.diagnose.clock import Clock
-from tui.diagnose.deadlines import deadlines
+from tui.diagnose.deadlines import deadlines, endless
 from tui.diagnose.evidence import evidence
 from tui.diagnose.judge import judge
 from tui.diagnose.judgement import Judgement
@@ -39,6 +39,8 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
     carried: dict[str, Any] = clock.memory() | {"grave": grave}
     _remember_change(carried, memory, previous, judgement, now)
     phase, phase_since = _phase(scene, previous, now)
+    if judgement.id == "hung" and endless(scene):
+        judgement.reasons.append("no time-out of its own ends this wait")
     verdict = Verdict(
         t=now,
         id=judgement.id,

@@ -52,7 +52,7 @@ def io_stall(scene: Scene) -> list[Prediction]:
         expect(
             "state",
             "a process stays in uninterruptible sleep",
-            seen.who(blocked) if blocked else "none does",
+            f"{seen.who(blocked)} blocked{seen.waits_in(blocked)}, burning nothing" if blocked else "none does",
             bool(blocked),
         ),
         *nobody_works(scene),
@@ -131,7 +131,10 @@ def pipe_full(scene: Scene) -> list[Prediction]:
     inside = [view for view in scene.living if "pipe_write" in view.wchan]
     return [
         expect(
-            "wchan", "a process waits to write into a pipe", seen.who(inside) if inside else "none does", bool(inside)
+            "wchan",
+            "a process waits to write into a pipe",
+            f"{seen.who(inside)} waits to write into it" if inside else "none does",
+            bool(inside),
         ),
         *nobody_works(scene),
     ]

@@ -51,9 +51,7 @@ def request_waits(scene: Scene) -> list[Prediction]:
 
 def thread_deadlock(scene: Scene) -> list[Prediction]:
     return [
-        expect(
-            "ranks", "one process", "its only process sleeps in every thread that was seen", len(scene.workers) == 1
-        ),
+        expect("ranks", "one process", "its only process sleeps", len(scene.workers) == 1),
         all_asleep(scene),
         gpus_idle(scene),
         *nobody_works(scene),

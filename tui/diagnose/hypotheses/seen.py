@@ -33,7 +33,8 @@ def who(views: Sequence[ProcView]) -> str:
     return ranks(numbers) if numbers else ", ".join(dict.fromkeys(view.name for view in views)) or "none"
 
 
-def _waits_in(views: Sequence[ProcView]) -> str:
+def waits_in(views: Sequence[ProcView]) -> str:
+    """`` in futex_wait_queue``: where most of them wait; empty where the kernel does not say."""
     places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
     return f" in {places.most_common(1)[0][0]}" if places else ""
 
@@ -63,17 +64,19 @@ def cpu(scene: Scene) -> str:
     if len(asleep) == len(views):
         together = sum(view.cpu or 0.0 for view in views)
         number = f"all {len(views)} {kind}" if len(views) > 1 else f"the {kind[:-1] if kind == 'ranks' else 'process'}"
-        return f"{number} asleep{_waits_in(asleep)}{_every_thread(scene)}, {together:.1f} % CPU together"
+        return f"{number} asleep{waits_in(asleep)}{_every_thread(scene)}, {together:.1f} % CPU together"
     if len(core) == len(views):
         return f"all {len(views)} {kind} at one core each" if len(views) > 1 else "the rank at one core"
+    stuck = [view for view in views if view.stuck_in_kernel]
+    asleep = [view for view in asleep if view not in stuck]
     parts = [
         f"{who(group)} {text}"
         for group, text in (
-            (asleep, f"asleep{_waits_in(asleep)}"),
+            (asleep, f"asleep{waits_in(asleep)}"),
             (core, "at one core"),
             ([view for view in views if view.many_cores], "at several cores"),
             ([view for view in views if view.busy and not view.one_core and not view.many_cores], "at part of a core"),
-            ([view for view in views if view.stuck_in_kernel], "blocked in the kernel"),
+            (stuck, f"blocked for good{waits_in(stuck)}"),
             ([view for view in views if view.state in "Tt"], "stopped"),
         )
         if group
@@ -98,10 +101,15 @@ def gpus(scene: Scene) -> str:
         util = mean([gpu.util for gpu in group if gpu.util is not None] or [0.0])
         known = [gpu.mem_util for gpu in group if gpu.mem_util is not None]
         power = [gpu.power for gpu in group if gpu.power is not None]
-        share = f"all {len(group)}" if len(group) == len(scene.gpus) > 1 else f"{len(group)} of {len(scene.gpus)}"
         said = text.format(util=util, mem=f"{mean(known):.0f} %" if known else "an unknown level")
-        parts.append(f"{share} GPU{'s' if len(scene.gpus) > 1 else ''} {said}{_watts(kind, power, group)}")
+        parts.append(f"{_how_many(len(group), len(scene.gpus))} {said}{_watts(kind, power, group)}")
     return "; ".join(parts)
+
+
+def _how_many(some: int, all_of_them: int) -> str:
+    if all_of_them == 1:
+        return "the GPU"
+    return f"all {some} GPUs" if some == all_of_them else f"{some} of {all_of_them} GPUs"
 
 
 def _watts(kind: str, power: list[float], group: list[GpuView]) -> str:
