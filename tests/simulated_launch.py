@@ -19,6 +19,8 @@ class Doing:
     wchan: str = "futex_do_wait"
     read_bps: float = 0.0
     children: dict[str, float] = field(default_factory=dict)
+    wakes: float = 0.0
+    """Voluntary switches of the main thread a second."""
 
 
 ASLEEP = Doing()
@@ -57,6 +59,9 @@ class SimulatedLaunch:
         self.facts: list[tuple[str, object]] = []
         self._cpu = [0.0] * n
         self._read = [0.0] * n
+        self._woke = [0.0] * n
+        self.command = ""
+        self.env: dict[str, str] = {}
         self._children: list[dict[str, float]] = [{} for _ in range(n)]
         self._announced = False
         self._size = 0
@@ -66,7 +71,10 @@ class SimulatedLaunch:
     def launch(self) -> Launch:
         members = tuple(Member(self.host, 4000 + rank, 77, rank, "rank", f"rank {rank}") for rank in range(self.n))
         logs = (LogRef(self.host, self.log, "stdout"),) if self.log else ()
-        return Launch("demo", "demo", (self.host,), members=members, logs=logs, ports=self.ports, world_size=self.n)
+        return Launch(
+            "demo", "demo", (self.host,), command=self.command, members=members, logs=logs, ports=self.ports,
+            world_size=self.n,
+        )  # fmt: skip
 
     def tick(self, dt: float = 1.0) -> Sample:
         """The next sample, ``dt`` seconds later."""
@@ -74,7 +82,8 @@ class SimulatedLaunch:
         procs = tuple(self._proc(rank, dt) for rank in range(self.n) if rank in self.doing)
         gone = tuple((4000 + rank, 77) for rank in range(self.n) if rank not in self.doing and rank not in self._gone)
         self._gone |= {rank for rank in range(self.n) if rank not in self.doing}
-        new = () if self._announced else tuple(Identity(p.pid, 77, rank=i, role="rank") for i, p in enumerate(procs))
+        known = [Identity(p.pid, 77, rank=i, role="rank", env=self.env) for i, p in enumerate(procs)]
+        new = () if self._announced else tuple(known)
         self._announced = True
         facts = tuple(Fact(self.t, name, value) for name, value in self.facts)
         self.facts = []
@@ -87,12 +96,13 @@ class SimulatedLaunch:
         doing = self.doing[rank]
         self._cpu[rank] += doing.cpu_pct / 100.0 * dt
         self._read[rank] += doing.read_bps * dt
+        self._woke[rank] += doing.wakes * dt
         burned = self._children[rank]
         for comm, pct in doing.children.items():
             burned[comm] = burned.get(comm, 0.0) + pct / 100.0 * dt
         return Proc(
             4000 + rank, 77, 1, "python3", doing.state, 200, int(self._cpu[rank] * 100) / 100.0,
-            read_bytes=self._read[rank], wchan=doing.wchan,
+            read_bytes=self._read[rank], wchan=doing.wchan, voluntary_switches=int(self._woke[rank]),
             children=tuple(ChildGroup(comm, 1, burned[comm]) for comm in doing.children),
         )  # fmt: skip
 

@@ -21,6 +21,9 @@ from tests.simulated_launch import (
     sglang_until_loaded,
 )
 from tui.diagnose import diagnose, phase_spans
+from tui.diagnose.deadlines import Settings
+from tui.diagnose.kernel_log import xid
+from tui.diagnose.observe import Scene
 from tui.diagnose.phases import CAUSES, PHASES
 from tui.history import History
 from tui.model import Diagnosis, Verdict
@@ -285,6 +288,104 @@ def test_a_stall_asks_for_a_sweep_of_the_threads() -> None:
     assert watch.last.wanted == ()
 
 
+def _sweep(state: str = "S", cpu_s: float = 3.0) -> dict[str, object]:
+    """The agent's answer to a look at every thread of eight ranks, three threads each; one of rank 2's differs."""
+
+    def rows(pid: int) -> list[dict[str, object]]:
+        calm = [
+            {"tid": pid + k, "comm": "python3", "state": "S", "cpu_s": 9.0, "wchan": "futex_do_wait"} for k in (0, 1)
+        ]
+        odd = {"tid": pid + 2, "comm": "loader", "state": state, "cpu_s": cpu_s, "wchan": "folio_wait_bit_common"}
+        return [*calm, odd if pid == 4002 else {**calm[0], "tid": pid + 2}]
+
+    return {"threads": {str(4000 + r): rows(4000 + r) for r in range(8)}}
+
+
+def test_threads_that_all_sleep_are_said_to_and_one_that_is_blocked_asks_for_patience() -> None:
+    """A process whose main thread sleeps may have another thread in storage: two sweeps tell."""
+    called: dict[str, float] = {}
+    for name, state in (("asleep", "S"), ("blocked", "D")):
+        watch = loaded()
+        began = watch.sim.t
+        watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+        for _ in range(16):
+            watch.sim.facts = [("threads", _sweep(state))]
+            watch.run(10)
+        hung = watch.first("hung")
+        called[name] = (hung or 999.0) - began
+        said = "; ".join(watch.now.reasons)
+        assert ("every one of 24 threads" in said) == (state == "S"), said
+    assert called["asleep"] <= 90 and called["blocked"] >= 150
+
+
+def test_still_counts_from_the_last_movement_itself() -> None:
+    """Not from the end of the window in which it was averaged; and no more than the log's silence."""
+    watch = loaded()
+    stopped = watch.sim.t
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    for _ in range(60):
+        watch.tick()
+        if watch.sim.t - stopped >= 15:
+            assert abs((watch.now.still_s or 0.0) - (watch.sim.t - stopped)) <= 2.0
+
+
+def test_a_thread_that_wakes_each_5_ms_waits_for_the_interpreter_lock() -> None:
+    watch = Watch(SimulatedLaunch(1))
+    watch.sim.lines = ["building the model"]
+    watch.sim.doing = {0: LOADING}
+    watch.run(20)
+    watch.sim.doing = {0: Doing(0.9, wakes=199.0)}
+    watch.run(200)
+    assert (watch.now.id, watch.now.cause) == ("hung", "gil_deadlock")
+
+
+def test_deadlines_come_from_arguments_and_environment_and_defaults_are_marked() -> None:
+    """SGLang's group set-up gives up after 600 s, or as ``--dist-timeout`` says; its warm-up as a variable says."""
+    for command, in_s, default in (
+        ("sglang serve --tp 8", 600, True),
+        ("sglang serve --dist-timeout 1200", 1200, False),
+    ):
+        watch = Watch(SimulatedLaunch(8))
+        watch.sim.command = command
+        watch.sim.lines = ["[2026-02-22 11:42:14] server_args=ServerArgs(model_path='/m', tp_size=8)"]
+        watch.run(5)
+        watch.sim.lines = [f"[2026-02-22 11:42:34 TP{r}] Init torch distributed begin." for r in range(8)]
+        watch.run(61)
+        (deadline,) = watch.now.deadlines
+        assert abs(deadline.in_s - (in_s - 60)) <= 2 and deadline.default is default
+    watch = Watch(SimulatedLaunch(2))
+    watch.sim.env = {"SGLANG_WARMUP_TIMEOUT": "90"}
+    watch.tick()
+    assert Settings(Scene(watch.history, watch.sim.launch, watch.sim.t)).env("SGLANG_WARMUP_TIMEOUT") == 90.0
+
+
+def test_versions_are_read_from_the_logs_head() -> None:
+    watch = Watch(SimulatedLaunch(1))
+    watch.sim.lines = ["INFO 02-03 02:15:09 [api_server.py:1977] vLLM API server version 0.11.2"]
+    watch.tick()
+    assert Settings(Scene(watch.history, watch.sim.launch, watch.sim.t)).version == (0, 11, 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "grave", "for_good"),
+    [
+        (
+            "NVRM: Xid (PCI:0000:41:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+            79,
+            True,
+            True,
+        ),
+        ("NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python, Ch 00000008", 31, True, False),
+        ("NVRM: Xid (PCI:0000:3b:00 GPU-I:03): 45, pid=4711, name=python", 45, False, False),
+        ("NVRM: Xid (PCI:0000:3b:00): 63, pid='<unknown>', Row Remapper: New row marked", 63, False, False),
+    ],
+)
+def test_xids_are_told_apart(line: str, number: int, grave: bool, for_good: bool) -> None:
+    """Of the driver's lines, warnings and consequences convict nobody."""
+    found = xid(line, 3.0, True)
+    assert found is not None and (found.number, found.grave, found.ends_the_gpu) == (number, grave, for_good)
+
+
 def test_heartbeats_do_not_count_as_progress() -> None:
     """Of a known kind and of an unknown one: the silence is measured without them."""
     watch = loaded()
@@ -324,7 +425,7 @@ def test_importing_the_diagnosis_reads_no_markers_and_no_toolkit() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_tick_of_eight_ranks_costs_less_than_five_milliseconds() -> None:
+def test_a_tick_of_eight_ranks_costs_less_than_four_milliseconds() -> None:
     """Median of sixty ticks in a stall, after ten minutes of one-second samples: the dearest case."""
     watch = loaded()
     watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
@@ -336,4 +437,4 @@ def test_a_tick_of_eight_ranks_costs_less_than_five_milliseconds() -> None:
         began = time.process_time()
         watch.judge()
         spent.append(time.process_time() - began)
-    assert sorted(spent)[30] <= 0.005
+    assert sorted(spent)[30] <= 0.004

@@ -137,7 +137,7 @@ def _is_missing(hypothesis: Hypothesis | None) -> bool:
 
 
 def _may_convict(scene: Scene, hypothesis: Hypothesis) -> bool:
-    """What may be at work on a host that is not watched is at best suspect: a lock's builder, a node that comes late."""
+    """What may be at work on a host that is not watched is at best suspect: a lock's builder, a late node."""
     if hypothesis.cause == "rank_missing":
         return bool(scene.missing)
     return hypothesis.cause != "lock_held" or bool(scene.facts("lock_file", 300.0)) or scene.run.waits_for_baton is None
