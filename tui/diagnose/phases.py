@@ -332,6 +332,8 @@ BUSY_CORE_S: Mapping[str, float] = {
     "post_load": 900.0,
     "training_step": 300.0,
     "checkpoint_save": 900.0,
+    "graph_capture": 900.0,
+    "warmup": 900.0,
 }
 """How long busy cores alone, without bytes, memory that grows or GPU work, pass for work in a phase. Phases that are
 made of bytes: five minutes; repacking takes up to 6.5 minutes (SGLang issue 9162)."""

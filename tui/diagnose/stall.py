@@ -6,7 +6,7 @@ observed quiet only; a gap in observation stops them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from tui.diagnose.clock import Clock
 from tui.diagnose.culprits import awaited, culprits
@@ -34,6 +34,12 @@ NEW_HERE_S = 50.0
 """Of a launch that had been silent for long when it was first seen, nothing is said for so long: to call it a wait
 would be a guess."""
 
+NO_HYPOTHESIS = 2.0
+"""The patience where no hung explanation stands either."""
+
+MOST_PATIENCE = 5.0
+"""No stall is watched for longer than six and a half minutes before it is called."""
+
 LOOKS = 3.1
 """Nothing is suspect before it was looked at so many times: rare looks can all fall into pauses."""
 
@@ -42,11 +48,13 @@ PHASE_PATIENCE: Mapping[str, float] = {
     "spawn": 3.0,
     "weight_load": 1.5,
     "compile": 1.5,
-    "checkpoint_save": 2.0,
+    "data_index": 1.5,
+    "checkpoint_save": 4.0,
     "unknown": 1.25,
 }
-"""Modules on a network file system come without visible bytes for a while, storage has hiccups, compilers pause, and of
-a job of no known framework it is not known what it should be doing."""
+"""Modules on a network file system come without visible bytes for a while, storage has hiccups, compilers pause, a
+checkpoint is written by threads and servers that nobody sees, and of a job of no known framework it is not known what
+it should be doing."""
 
 FIRST_STEP = 2.5
 """More patience in training until its pace is known: a first step takes up to five minutes."""
@@ -199,28 +207,34 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
     """Quiet seconds until suspect and until hung."""
     if hypothesis is not None and hypothesis.decisive(scene):
         return DECISIVE_S, DECISIVE_S
-    patience = hypothesis.patience if hypothesis is not None else 2.0
     pace = scene.run.interval_s() or 0.0
-    if hypothesis is None or not hypothesis.particular:
-        patience *= PHASE_PATIENCE.get(scene.phase, 1.0)
-        if scene.phase == "training_step" and not pace:
-            patience *= FIRST_STEP
-        elif scene.phase == "training_step" and not scene.spinning:
-            patience *= SLEEPING_TRAINING
-        if scene.peers_elsewhere and not (scene.phase == "training_step" and pace) and not _is_missing(hypothesis):
-            patience *= UNWATCHED_PEERS
-        if scene.phase in ("spawn", "dist_init") and _somebody_unheard(scene):
-            patience *= NOT_ALL_THERE
-        if scene.phase in clock.built:
-            patience *= PAUSED_BUILD
-        if any(not swept.asleep for swept in scene.sweeps.values()):
-            patience *= BLOCKED_THREAD
+    patience = hypothesis.patience if hypothesis is not None else NO_HYPOTHESIS
+    if hypothesis is None or not (hypothesis.particular or _is_missing(hypothesis)):
+        patience = min(MOST_PATIENCE, patience * max(_circumstances(scene, clock, pace)))
     silent = scene.now - clock.heard if clock.heard is not None else 0.0
     if hypothesis is not None and not _is_missing(hypothesis) and silent >= 2.0 * HUNG_S * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
     least = LOOKS * scene.interval_s
     return max(SUSPECT_S * patience, 1.5 * rhythm, least), max(HUNG_S * patience, 3.0 * rhythm, least)
+
+
+def _circumstances(scene: Scene, clock: Clock, pace: float) -> Iterator[float]:
+    """What asks for patience here, as factors; the greatest counts."""
+    training = scene.phase == "training_step"
+    yield PHASE_PATIENCE.get(scene.phase, 1.0)
+    if training and not pace:
+        yield FIRST_STEP
+    elif training and not scene.spinning:
+        yield SLEEPING_TRAINING
+    if scene.peers_elsewhere and not (training and pace):
+        yield UNWATCHED_PEERS
+    if scene.phase in ("spawn", "dist_init") and _somebody_unheard(scene):
+        yield NOT_ALL_THERE
+    if scene.phase in clock.built:
+        yield PAUSED_BUILD
+    if any(not swept.asleep for swept in scene.sweeps.values()):
+        yield BLOCKED_THREAD
 
 
 def _somebody_unheard(scene: Scene) -> bool:

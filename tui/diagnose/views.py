@@ -30,6 +30,8 @@ TRICKLE_BPS = 1.5e5
 """Bytes a second of one process in both halves of :data:`LONG_S`. A waiting process pages something in now and then, a
 megabyte at once."""
 RECEIVING_BPS = 1e6
+FETCHING_BPS = 5e6
+"""Received by one process before weights are due: a download; modules from a network file system come more slowly."""
 CACHE_BPS = 1e5
 GROWING_MIB = 6.0
 """Resident memory that a process gains from third to third of :data:`LONG_S` while it imports or loads; a waiting one

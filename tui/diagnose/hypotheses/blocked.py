@@ -7,6 +7,7 @@ from typing import cast
 from tui.diagnose.hypotheses import expect, seen
 from tui.diagnose.hypotheses.expected import all_asleep, gpus_idle, gpus_wait, nobody_works, ranks_wait
 from tui.diagnose.observe import Scene
+from tui.diagnose.phases import LOADS
 from tui.model import Prediction
 
 _LOCK_WAITS = ("fcntl_setlk", "locks_lock_inode_wait", "flock_lock", "posix_lock")
@@ -14,7 +15,8 @@ _LOCK_WAITS = ("fcntl_setlk", "locks_lock_inode_wait", "flock_lock", "posix_lock
 
 def download_stall(scene: Scene) -> list[Prediction]:
     got = _downloaded_bytes(scene)
-    seen_before = scene.phase == "weight_download" or (got is not None and got >= 1e8)
+    least = 1e8 if scene.phase in LOADS else 1e9  # modules come over the network, too
+    seen_before = scene.phase == "weight_download" or (got is not None and got >= least)
     said = "not known" if got is None else f"{got / 1e9:.1f} GB came since it was first seen, and nothing any more"
     return [
         expect("downloaded", "it was downloading", said, seen_before),
@@ -129,13 +131,9 @@ def cuda_init(scene: Scene) -> list[Prediction]:
 
 def pipe_full(scene: Scene) -> list[Prediction]:
     inside = [view for view in scene.living if "pipe_write" in view.wchan]
+    said = f"{seen.who(inside)} waits to write into it" if inside else "none does"
     return [
-        expect(
-            "wchan",
-            "a process waits to write into a pipe",
-            f"{seen.who(inside)} waits to write into it" if inside else "none does",
-            bool(inside),
-        ),
+        expect("wchan", "a process waits to write into a pipe", said, bool(inside)),
         *nobody_works(scene),
     ]
 

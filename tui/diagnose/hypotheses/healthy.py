@@ -6,7 +6,7 @@ from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
-from tui.diagnose.views import CONTEXT_MIB, READING_BPS, RECEIVING_BPS
+from tui.diagnose.views import CACHE_BPS, CONTEXT_MIB, FETCHING_BPS, READING_BPS, RECEIVING_BPS
 from tui.model import Fact, Prediction
 
 
@@ -60,7 +60,8 @@ def _storage(scene: Scene) -> list[Prediction]:
 
 
 def _download(scene: Scene) -> list[Prediction]:
-    got = [view for view in scene.living if (view.received or 0.0) >= RECEIVING_BPS or (view.cache or 0.0) >= 1e5]
+    least = RECEIVING_BPS if scene.phase in LOADS | {"unknown"} else FETCHING_BPS
+    got = [view for view in scene.living if (view.received or 0.0) >= least or (view.cache or 0.0) >= CACHE_BPS]
     return [expect("bytes", "bytes are received or the cache grows", seen.byte_flow(scene), _known(scene, bool(got)))]
 
 
@@ -220,7 +221,7 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "slow_download",
         _download,
-        frozenset({"weight_download", "weight_load", "draft_load", "unknown"}),
+        frozenset({"import", "spawn", "dist_init", "weight_download", "weight_load", "draft_load", "unknown"}),
     ),
     Hypothesis(
         "slow_import",

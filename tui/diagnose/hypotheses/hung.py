@@ -54,7 +54,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "download_stall",
         blocked.download_stall,
-        frozenset({"weight_download", "weight_load", "draft_load"}),
+        frozenset({"import", "spawn", "dist_init", "weight_download", "weight_load", "draft_load"}),
         patience=2.2,
         particular=True,
     ),
