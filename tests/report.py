@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
-from tests.scenario_stories import HELD_BACK, STORIES, TUNED
+from tests.scenario_stories import HELD_BACK, LATER, STORIES, TUNED
 from tests.scenario_variants import ABLATIONS, ALL, Variant
 from tui.headless.score import Score, score
 
@@ -61,6 +61,7 @@ def main(given: list[Path]) -> None:
         print(row("recorded", [score(path) for path in known]))
         print(row("own, used in tuning", [score(own[name]) for name in TUNED]))
         print(row("own, held back", [score(own[name]) for name in HELD_BACK]))
+        print(row("own, written afterwards", [score(own[name]) for name in LATER]))
         for title, variants in (("variants of all", ALL), ("ablations of all", ABLATIONS)):
             print(f"\n{title}\n{HEAD}")
             for name, variant in variants.items():
