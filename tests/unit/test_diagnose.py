@@ -231,9 +231,14 @@ def test_gpus_that_work_are_never_suspect_without_any_log() -> None:
 
 
 def test_without_any_log_a_sleeping_launch_is_never_called_hung() -> None:
-    """An idle server or a notebook looks the same; ranks of a job are suspect, one process or a listener is unknown."""
-    for n, ports, said in ((8, (), "suspect"), (1, (), "unknown"), (8, (30000,), "unknown")):
+    """An idle server or a notebook looks the same: one process, a listener, ranks that hold GPU memory are unknown.
+    Ranks that never came as far as a GPU are suspect."""
+    empty = GpuDoing(mem_mib=4.0)
+    for n, ports, gpu, said in (
+        (8, (), empty, "suspect"), (8, (), IDLE, "unknown"), (1, (), empty, "unknown"), (8, (30000,), empty, "unknown"),
+    ):  # fmt: skip
         watch = Watch(SimulatedLaunch(n, log=None, ports=ports))
+        watch.sim.gpus = dict.fromkeys(range(n), gpu)
         watch.run(600, 2.0)
         assert watch.now.id == said and not {v for _, v in watch.seen} & {"hung", "crashed"}
 

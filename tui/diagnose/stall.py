@@ -188,8 +188,9 @@ def _doubts(scene: Scene, quiet_s: float, healthy: list[Explanation], hung_s: fl
 
 
 def may_be_idle(scene: Scene) -> bool:
-    """Without a log, a sleeping process that listens, or is alone, is as likely a server or a notebook at rest."""
-    return scene.mute and not scene.gpu_kinds.get("spins") and (bool(scene.launch.ports) or len(scene.workers) == 1)
+    """Without a log, sleepers that listen, hold GPU memory, or are one process alone, are as likely a server at rest."""
+    resting = bool(scene.launch.ports) or scene.has_context or len(scene.workers) == 1
+    return scene.mute and not scene.gpu_kinds.get("spins") and resting
 
 
 def _open(explanation: Explanation) -> bool:
