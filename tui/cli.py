@@ -7,7 +7,9 @@ a screen must run where Textual cannot.
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
+import io
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -40,8 +42,13 @@ COMMANDS = ("watch", "demo", "replay", "score", "snapshot", "dump", "doctor")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns an exit code of :class:`tui.errors.Exit`."""
     words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal of another encoding gets a mark, not a traceback
     try:
-        return int(_dispatch(words))
+        code = int(_dispatch(words))
+        sys.stdout.flush()
+        return code
     except GputopError as error:
         print(f"gputop-hang: {error}", file=sys.stderr)
         return int(error.exit_code)
@@ -52,6 +59,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         # the interpreter's own flush at exit does not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.READY)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG):
+            raise
+        print(f"gputop-hang: the output cannot be written: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(Exit.BUG)
 
 
 def _dispatch(words: list[str]) -> Exit:
@@ -77,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     watch = command("watch", "the live monitor; 'gputop-hang HOST …' is short for it")
     _hosts(watch)
     _selectors(watch)
+    _interval_option(watch)
     _theme(watch)
 
     demo = command("demo", "a real launch on this machine that goes silent, in the monitor")
@@ -118,7 +132,16 @@ def _hosts(parser: argparse.ArgumentParser) -> None:
 def _selectors(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log", action="append", default=[], metavar="[HOST:]PATH", help="a log to follow (globs)")
     parser.add_argument("--pid", action="append", default=[], metavar="[HOST:]PID", help="a process of the launch")
-    parser.add_argument("--port", action="append", default=[], type=int, help="the port it will serve on")
+    parser.add_argument("--port", action="append", default=[], type=_port, help="the port it will serve on")
+
+
+def _port(word: str) -> int:
+    if not word.isdigit() or not 1 <= int(word) <= 65535:
+        raise argparse.ArgumentTypeError(f"'{word}' is no port: 1 to 65535")
+    return int(word)
+
+
+def _interval_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", type=_interval, default=1.0, metavar="S", help="seconds between looks (1)")
 
 

@@ -1,7 +1,8 @@
 """How soon the first picture and the first GPU numbers stand on the screen, against an empty Textual app.
 
 ``python -m tests.bench.first_paint [ROUNDS]``: the three programs take turns, each in a pseudo-terminal of 200x50
-of its own, so that they meet the same machine. GPUs are the stand-in library's. Aims: 1.3 times and 2.3 times the empty app.
+of its own, so that they meet the same machine. GPUs are the stand-in library's. Aims: 1.3 times and 2.3 times the
+empty app.
 """
 
 from __future__ import annotations

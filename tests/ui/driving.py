@@ -17,6 +17,8 @@ SIZES = ((200, 50), (120, 40), (80, 24), (48, 40))
 class ToldSession:
     """Posts one state when it is started and more when told to; remembers what it was asked."""
 
+    why_no_stacks = ""
+
     def __init__(self, state: str = "hung", *, first: Snapshot | None = None, stop_s: float = 0.0) -> None:
         self.first = first or fakes.snapshot(state)
         self.calls: list[str] = []

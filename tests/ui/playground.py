@@ -15,6 +15,8 @@ from tui.ui.app import GputopApp
 class FakeSession:
     """Posts the fake state once a second; stacks come in rank by rank."""
 
+    why_no_stacks = ""
+
     def __init__(self, state: str) -> None:
         self.state = state
         self.calls: list[str] = []

@@ -188,3 +188,24 @@ async def test_hostile_text_survives_every_pane_and_screen() -> None:
             await pilot.pause()
             assert "cannot be drawn" not in text(app)
         assert "[bold]x[/]" in text(app)
+
+
+async def test_where_there_is_nothing_to_take_stacks_of_the_keys_say_so() -> None:
+    """A replay has no processes: no empty screen and no question that leads nowhere."""
+    app = still_app("hung")
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        told(app).why_no_stacks = "This is a replay."
+        for key in ("d", "A"):
+            await pilot.press(key)
+            await pilot.pause()
+            assert "This is a replay." in text(app)
+            assert len(app.screen_stack) == 1
+    assert told(app).calls == []
+
+
+async def test_ctrl_c_leaves_and_says_so() -> None:
+    app = still_app("hung")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("ctrl+c")
+        await pilot.pause()
+    assert app.return_value == 130

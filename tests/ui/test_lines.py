@@ -84,3 +84,9 @@ def cells(line: list[tuple[str, str]]) -> list[tuple[str, str]]:
             look = (char, "" if char == " " and not lines.shows_blank(role) else role)
             found += [look] * cell_len(char)
     return found
+
+
+def test_a_history_without_room_is_empty() -> None:
+    """At some widths no cell is left for it, whatever the number of readings."""
+    assert lines.spark([1.0, 2.0, 3.0], 0) == ""
+    assert lines.spark([1.0], -1) == ""

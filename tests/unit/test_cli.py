@@ -29,7 +29,8 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         (("snapshot", "n[1"), "'n[1' is no host name"),
         (("snapshot", "--pid", "abc"), "--pid abc: a process number"),
         (("snapshot", "--pid", "0"), "--pid 0: a process number"),
-        (("snapshot", "--interval", "0"), "0.2 to 60 seconds"),
+        (("watch", "--interval", "0"), "0.2 to 60 seconds"),
+        (("snapshot", "--port", "99999999"), "1 to 65535"),
         (("replay", "/nowhere", "--json"), "/nowhere is no scenario"),
         (("replay", "/nowhere", "--speed", "-1"), "a number above 0, or max"),
         (("score", "/nowhere"), "/nowhere"),
@@ -63,3 +64,15 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
 def test_a_host_named_like_a_command_is_watched_in_the_long_form() -> None:
     done = run("watch", "demo")
     assert "needs a terminal" in done.stderr
+
+
+def test_a_full_disk_is_said() -> None:
+    command = f"{sys.executable} -m tui replay tests/scenarios/seed-silent-hang --json > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "gputop-hang: the output cannot be written: No space left on device\n"
+
+
+def test_an_encoding_without_our_characters_is_no_error() -> None:
+    done = run("snapshot", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr

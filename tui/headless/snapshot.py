@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from typing import Any, Literal
@@ -15,8 +15,9 @@ from tui.model import Gpu, HostView, LaunchView, LogView, ProcView, Snapshot
 from tui.session.live import LiveSession
 from tui.session.plan import Plan
 
-LOOKS = 3
-"""Samples wanted of each host: two rates, and time for the logs and processes found in the first to be read."""
+LOOK_S = 2.2
+"""So long each host is looked at: its launches are found in the first sample and read from the second on, and a rate
+needs two of those."""
 
 DEADLINE_S = 3.3
 """A host that has not shown enough by then is printed as it is."""
@@ -44,16 +45,16 @@ async def _look(plan: Plan) -> Snapshot:
 
 @asynccontextmanager
 async def watched(plan: Plan) -> AsyncGenerator[LiveSession]:
-    """A session whose hosts have each been looked at :data:`LOOKS` times, or not within :data:`DEADLINE_S`."""
+    """A session whose hosts have each been looked at for :data:`LOOK_S`, or not within :data:`DEADLINE_S`."""
     session = LiveSession(plan)
-    looks: dict[str, set[float]] = {name: set() for name, _ in plan.channels}
+    first: dict[str, float] = {}
     enough = asyncio.Event()
 
     def post(snapshot: Snapshot) -> None:
         for host in snapshot.hosts:
             if host.sample is not None:
-                looks[host.name].add(host.sample.mono)
-        if all(host.state in ("failed", "lost") or len(looks[host.name]) >= LOOKS for host in snapshot.hosts):
+                first.setdefault(host.name, host.sample.t)
+        if all(host.state in ("failed", "lost") or _seen_s(host, first) >= LOOK_S for host in snapshot.hosts):
             enough.set()
 
     session.start(post)
@@ -63,6 +64,10 @@ async def watched(plan: Plan) -> AsyncGenerator[LiveSession]:
         yield session
     finally:
         await session.stop()
+
+
+def _seen_s(host: HostView, first: Mapping[str, float]) -> float:
+    return 0.0 if host.sample is None else host.sample.t - first[host.name]
 
 
 def exit_code(snapshot: Snapshot) -> Exit:

@@ -24,9 +24,7 @@ from tui.session.taking import Taking
 from tui.stacks.attribute import attribute
 from tui.stacks.explain import abort_result
 from tui.stacks.faulthandler import FaultDump, parse
-
-HOLD_ROLES = frozenset({"driver", "launcher", "api", "engine_core", "data_parallel_controller"})
-"""Parents of ranks that end the launch when one dies (torchrun's agent, the watchdogs of vLLM and SGLang)."""
+from tui.stacks.sigabrt import HOLD_ROLES
 
 ABORT_S = 40.0
 """For all ranks of a host; the agent lets its supervisors go after 15 s, whatever happens."""

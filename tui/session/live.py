@@ -31,6 +31,8 @@ LOOK_EVERY_S = 8.0
 
 
 class LiveSession:
+    why_no_stacks = ""
+
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._markers = OwnMarkers()

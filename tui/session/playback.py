@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tui.collect.replay import Replay
+from tui.errors import UsageError
 from tui.model import Snapshot
 from tui.session.engine import Engine
 from tui.session.own_markers import OwnMarkers
@@ -14,10 +15,10 @@ from tui.session.own_markers import OwnMarkers
 _FASTEST_S = 0.02
 """Even at full speed a picture stands this long, so that keys are heard between two."""
 
-_NO_PROCESS = "this is a replay: there are no processes whose stacks could be taken"
-
 
 class PlaybackSession:
+    why_no_stacks = "This is a replay: there are no processes whose stacks could be taken."
+
     def __init__(self, path: Path, *, speed: float) -> None:
         """``speed`` is in times real time; infinite means as fast as pictures can be shown.
 
@@ -40,10 +41,10 @@ class PlaybackSession:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def take_stacks(self, launch_id: str) -> None:
-        self._say(_NO_PROCESS)
+        raise UsageError(self.why_no_stacks)
 
     async def abort(self, launch_id: str) -> None:
-        self._say(_NO_PROCESS)
+        raise UsageError(self.why_no_stacks)
 
     async def _play(self) -> None:
         before: float | None = None

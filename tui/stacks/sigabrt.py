@@ -16,6 +16,10 @@ _FAULTHANDLER: Final = 0x4E8
 _TORCH: Final = _FAULTHANDLER | 0x800
 _RAY: Final = _FAULTHANDLER | 0x10 | 0x4000
 
+HOLD_ROLES: Final = frozenset({"driver", "launcher", "api", "engine_core", "data_parallel_controller"})
+"""Parents of ranks that end the launch when one dies (torchrun's agent, the watchdogs of vLLM and SGLang): they are
+held with SIGSTOP while the ranks print, and then let go."""
+
 SENTENCES: Final = {
     "python_dump_then_death": "prints the Python stacks of all threads, then dies",
     "native_dump_then_death": "prints the native stacks of all threads, then dies",

@@ -14,7 +14,7 @@ from textual.app import App, SystemCommand
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
 
-from tui.errors import UsageError
+from tui.errors import Exit, UsageError
 from tui.model import Snapshot
 from tui.ui import themes
 from tui.ui.keys import BINDINGS, SECTIONS
@@ -42,7 +42,7 @@ def _settle() -> None:
     gc.enable()
 
 
-class GputopApp(App[None]):
+class GputopApp(App[Exit]):
     """The live monitor.
 
     ``open_session`` is called when the first picture stands, so that what a session imports is not waited for.
@@ -240,8 +240,9 @@ class GputopApp(App[None]):
 
     def action_stacks(self) -> None:
         launch = self.view.launch
-        if launch is None or self.session is None:
-            self.notify("There is no launch to take stacks of yet.", markup=False)
+        if launch is None or self.session is None or self.session.why_no_stacks:
+            why = self.session.why_no_stacks if self.session else ""
+            self.notify(why or "There is no launch to take stacks of yet.", markup=False)
             return
         self._run_once("stacks", self.session.take_stacks, launch.launch.id)
         self.action_dumps()
@@ -256,8 +257,8 @@ class GputopApp(App[None]):
         from tui.ui.screens.abort import AbortScreen
 
         view, session = self.view, self.session
-        if view.launch is None or session is None:
-            self.notify("There is no launch to abort.", markup=False)
+        if view.launch is None or session is None or session.why_no_stacks:
+            self.notify((session.why_no_stacks if session else "") or "There is no launch to abort.", markup=False)
             return
         launch_id = view.launch.launch.id
 
@@ -307,14 +308,21 @@ class GputopApp(App[None]):
         return run
 
     async def action_quit(self) -> None:
-        """Leave: give the session a moment to end in order, and go whether or not it has."""
+        await self._leave(Exit.READY)
+
+    async def action_interrupt(self) -> None:
+        """ctrl+c leaves as ``q`` does, and the caller is told."""
+        await self._leave(Exit.INTERRUPTED)
+
+    async def _leave(self, code: Exit) -> None:
+        """Give the session a moment to end in order, and go whether or not it has."""
         if not self.is_headless:
             self._deadline.start(self)
         if self.session is not None:
             stopping = asyncio.ensure_future(self.session.stop())
             with contextlib.suppress(Exception):
                 await asyncio.wait({stopping}, timeout=STOP_WITHIN_S)
-        self.exit()
+        self.exit(code)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """Run until the reader leaves; see :meth:`textual.app.App.run` for the arguments."""

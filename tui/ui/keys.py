@@ -55,6 +55,7 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
             _bind("t", "next_theme", "theme.next", "the next theme"),
             _bind("question_mark", "help", "help", "this help", "?"),
             _bind("q", "quit", "quit", "quit at once"),
+            _bind("ctrl+c", "interrupt", "interrupt", "quit, and say so by the exit code"),
         ),
     ),
 )

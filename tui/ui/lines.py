@@ -240,6 +240,8 @@ def spark(values: Sequence[float | None], width: int, top: float = 100.0) -> str
 
     Cells hold fixed pairs counted from the end of the sequence, so a steady value draws a steady text.
     """
+    if width <= 0:
+        return ""
     recent = list(values[-2 * width :])
     recent = [None] * (2 * width - len(recent)) + recent
     chars: list[str] = []

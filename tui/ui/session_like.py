@@ -11,6 +11,9 @@ from tui.model import Snapshot
 class SessionLike(Protocol):
     """A source of snapshots. Every method is called in the loop of the application."""
 
+    why_no_stacks: str
+    """Why neither stacks can be taken nor signals be sent here, in one sentence; empty where they can."""
+
     def start(self, post: Callable[[Snapshot], None]) -> None:
         """Begin; ``post`` is to be called in this loop about once a second, and whenever something changed."""
         ...

@@ -8,7 +8,8 @@ from textual.app import ComposeResult
 from textual.events import Key, Paste, Resize
 from textual.screen import ModalScreen
 
-from tui.model import LaunchView
+from tui.model import LaunchView, ProcView
+from tui.stacks.sigabrt import HOLD_ROLES
 from tui.ui.lines import Line, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane, app_of
@@ -18,6 +19,15 @@ from tui.ui.words import sigabrt_words
 WORD = "abort"
 DEAF_S = 0.5
 """Keys are ignored for this long: whoever typed ahead did not see the question."""
+
+
+def _words(process: ProcView, ranked: bool) -> str:
+    """What happens to a process when the ranks are aborted; where there are no ranks, all processes are."""
+    if process.rank is not None or not ranked:
+        return sigabrt_words(process.sigabrt)
+    if process.role in HOLD_ROLES:
+        return "is not sent it; it is stopped while the ranks print, so that it does not end them, and then let go"
+    return "is not sent it"
 
 
 def paint_abort(launch: LaunchView, width: int) -> list[Line]:
@@ -33,7 +43,7 @@ def paint_abort(launch: LaunchView, width: int) -> list[Line]:
     for process in sorted(launch.processes, key=sort_key):
         name = process.role if process.rank is None else f"rank {process.rank}"
         place = f"{process.host} {process.pid}" if several else str(process.pid)
-        what = sigabrt_words(process.sigabrt) if process.rank is not None or not ranked else "is not sent it"
+        what = _words(process, ranked)
         role = "dim" if process.rank is None else "text" if process.sigabrt else "warn"
         rows += wrap_spans(
             [(f"{name:<12} ", "strong"), (f"{place:<{18 if several else 8}} ", "dim")], what, role, width
