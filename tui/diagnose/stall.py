@@ -188,7 +188,7 @@ def _doubts(scene: Scene, quiet_s: float, healthy: list[Explanation], hung_s: fl
 
 
 def may_be_idle(scene: Scene) -> bool:
-    """Without a log, sleepers that listen, hold GPU memory, or are one process alone, are as likely a server at rest."""
+    """Without a log, sleepers that listen, hold GPU memory, or are one process, are as likely a server at rest."""
     resting = bool(scene.launch.ports) or scene.has_context or len(scene.workers) == 1
     return scene.mute and not scene.gpu_kinds.get("spins") and resting
 
