@@ -340,6 +340,11 @@ class Explanation:
     predictions: tuple[Prediction, ...] = ()
     remedy: str = ""
 
+    @property
+    def refuted(self) -> bool:
+        """Whether an observation speaks against it. What is neither alive nor refuted is open: too little was seen."""
+        return any(prediction.outcome == "refutes" for prediction in self.predictions)
+
 
 @dataclass(frozen=True, slots=True)
 class Deadline:

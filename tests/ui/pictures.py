@@ -16,7 +16,7 @@ from tui.session.live import LiveSession
 from tui.session.plan import plan_demo
 from tui.ui.app import GputopApp
 
-SIZE = (150, 44)
+SIZE = (168, 46)
 
 
 async def make(folder: Path) -> None:
@@ -25,7 +25,7 @@ async def make(folder: Path) -> None:
     try:
         plan = plan_demo(launch)
         plan.start_local()
-        app = GputopApp(lambda: LiveSession(plan))
+        app = GputopApp(lambda: LiveSession(plan), theme="dusk")
         async with app.run_test(size=SIZE) as pilot:
 
             def text() -> str:

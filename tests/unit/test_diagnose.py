@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.simulated_launch import (
     LOADING,
     SPIN,
     SPINNING,
+    WALL,
     WORK,
     Doing,
     GpuDoing,
@@ -83,6 +85,9 @@ def test_eight_sleeping_ranks_are_suspect_in_40_s_and_hung_in_90_s(dt: float) ->
     assert "all 8 ranks asleep in futex_do_wait" in said and "no compiler" in said and "8 GPUs at 0 %" in said
     refuted = {e.cause for e in watch.now.explanations if e.healthy and not e.alive}
     assert {"kernel_build", "slow_storage", "repacking"} <= refuted, "the healthy rivals are refuted in the open"
+    assert watch.now.reasons[0].startswith("all 8 ranks asleep"), "what was seen comes first"
+    (ruled_out,) = [reason for reason in watch.now.reasons if reason.startswith("ruled out: ")]
+    assert "graph capture" in ruled_out, "the belief that the silence is a capture is refuted in so many words"
 
 
 def test_the_healthy_twin_is_never_suspect() -> None:
@@ -180,6 +185,47 @@ def test_a_dead_rank_is_told_within_twenty_seconds() -> None:
     assert crashed is not None and crashed - died <= 20
     assert (watch.now.cause, [odd.rank for odd in watch.now.odd]) == ("dead_rank", [3])
     assert (watch.now.alive, watch.now.expected) == (7, 8)
+
+
+def test_a_job_that_has_ended_has_not_crashed() -> None:
+    """A job of no server ends when its work is done: without a failure in its log that is no crash."""
+    watch = Watch(SimulatedLaunch(2))
+    for step in range(20):
+        watch.sim.lines = [f"step {step}/20 loss {1 / (step + 1):.3f}"]
+        watch.tick()
+    watch.sim.lines = ["Training finished, model saved to out/"]
+    watch.sim.doing = {}
+    watch.run(20)
+    assert watch.now.id == "ended"
+    assert not {said for _, said in watch.seen} & {"suspect", "hung", "crashed"}
+
+
+def test_a_server_that_ends_before_it_was_ready_has_crashed() -> None:
+    watch = loaded()
+    watch.sim.doing = {}
+    watch.run(20)
+    assert (watch.now.id, watch.now.remedy != "", watch.now.deadlines) == ("crashed", True, ())
+
+
+def test_what_was_not_seen_is_open_and_not_refuted() -> None:
+    """An explanation falls by an observation; where none was made it neither stands nor falls."""
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(60)
+    by_cause = {explanation.cause: explanation for explanation in watch.now.explanations}
+    unseen = by_cause["stale_lock"]
+    assert not unseen.alive and not unseen.refuted
+    assert by_cause["kernel_build"].refuted
+
+
+def test_ranks_that_were_there_before_the_monitor_have_not_started_just_now() -> None:
+    """A log that cannot be read says nothing of their age; the kernel does."""
+    watch = Watch(SimulatedLaunch(8, log=None))
+    old = replace(watch.sim.launch, started_wall=WALL - 600.0)
+    for _ in range(8):
+        watch.history.add(watch.sim.tick())
+        verdict = diagnose(watch.history, old, watch.sim.t).verdict
+        assert not any("started just now" in reason for reason in verdict.reasons), verdict.reasons
 
 
 def test_a_stopped_rank_is_named() -> None:

@@ -13,6 +13,9 @@ from tui.diagnose.views import ProcView
 FRONT = frozenset({"driver", "api", "engine_core", "data_parallel_controller"})
 """Roles without which a launch is over; a launcher may end in order once it has started the ranks."""
 
+SERVERS = frozenset({"sglang", "vllm", "tensorrt-llm", "lmdeploy", "tgi", "triton", "llama.cpp"})
+"""What is to run until it is stopped: before it was ready, its end is a failure. A job ends when its work is done."""
+
 _ALIVE_S = 15.0
 """An error's traceback counts, while all processes live, when for so long after it nothing moved."""
 
@@ -160,8 +163,11 @@ def _gone(scene: Scene) -> Judgement | None:
         return None
     run = scene.run
     finished = run.counter is not None and run.counter.full and scene.phase == "training_step"
-    if run.phase == "shutdown" or run.over or run.ready or finished or scene.framework is None:
+    if run.phase == "shutdown" or run.over or run.ready or finished:
         return Judgement("ended", "firm", reasons=["all its processes have ended", silence(scene)])
+    if scene.framework not in SERVERS:
+        said = "all its processes have ended, and no line of its log speaks of a failure"
+        return Judgement("ended", "weak", reasons=[said, silence(scene)])
     return Judgement(
         "crashed",
         "firm",

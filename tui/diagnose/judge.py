@@ -218,6 +218,7 @@ def _seen_t(scene: Scene, view: ProcView) -> float:
     if host is None or proc is None or proc.seen_t == host.first_look_t:
         fresh = host is not None and host.first_t is not None and scene.now - host.first_t <= 3.0 * RECENT_S
         fresh = fresh and not scene.came_late
+        fresh = fresh and (scene.started_t is None or scene.now - scene.started_t <= 3.0 * RECENT_S)
         return scene.now if fresh and not scene.observed else float("-inf")
     return proc.seen_t
 
@@ -244,9 +245,12 @@ def _log_only(scene: Scene) -> Judgement:
 
 
 def _unobserved(scene: Scene, clock: Clock) -> Judgement:
-    covered = min((view.coverage for view in scene.workers), default=0.0)
-    reasons = [f"only {100 * covered:.0f} % of the last {scene.look_s:.0f} s were observed"]
-    return Judgement("unknown", reasons=reasons, quiet_s=clock.quiet_s)
+    if scene.watched_s < scene.look_s:
+        said = f"watched for {scene.watched_s:.0f} s only: too short to say"
+    else:
+        covered = min((view.coverage for view in scene.workers), default=0.0)
+        said = f"only {100 * covered:.0f} % of the last {scene.look_s:.0f} s were observed"
+    return Judgement("unknown", reasons=[said, silence(scene)], quiet_s=clock.quiet_s)
 
 
 # ---------------------------------------------------------------------------------------------------- work and silence

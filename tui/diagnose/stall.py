@@ -80,6 +80,8 @@ _OPEN_FOR = 4.0
 """So many times the time for ``hung``, an explanation that rests on what could not be read holds the verdict back: no
 kernel of a start-up runs for minutes while every thread of every rank sleeps."""
 
+_SHORT = {"gpu_work": "graph capture or other GPU work", "cpu_work": "work on the CPU"}
+
 _LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
 """Signals that are read at every tick; where they are unknown, an explanation that rests on them stands."""
 
@@ -111,7 +113,8 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
     judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
     if explanation is not None and hypothesis is not None:
         judgement.reasons = _note(scene, hypothesis, explanation, quiet_s)
-    judgement.reasons += [*_ruled_out(healthy), *doubts]
+    how_long = [judgement.reasons.pop()] if explanation is not None else []
+    judgement.reasons += [*_ruled_out(healthy), *doubts, *how_long]
     sure = hypothesis is not None and quiet_s >= hung_s and not doubts
     sure = sure and (
         decisive or (seen_so >= SECOND_LOOK_S and hypothesis is not None and _may_convict(scene, hypothesis))
@@ -152,16 +155,17 @@ def _may_convict(scene: Scene, hypothesis: Hypothesis) -> bool:
 
 
 def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_s: float) -> list[str]:
-    """The cause and what speaks for it first, then what else was seen, each said once."""
+    """What speaks for the cause first, then what was seen of ranks, GPUs, children and bytes; how long, at the end."""
     telling = _telling(explanation)
-    rest = [reason for reason in stall_reasons(scene) if reason not in telling]
-    head = f"{title(hypothesis.cause)}: {telling}"
-    return [head, f"nothing has moved for {quiet_s:.0f} s", *(reason for reason in rest if reason not in head)]
+    quiet, *seen_so = stall_reasons(scene)
+    particular = [] if hypothesis.cause == "rank_wait" else [f"{title(hypothesis.cause)}: {telling}"]
+    rest = [reason for reason in seen_so if not any(reason in said for said in particular)]
+    return [*particular, *rest, f"{quiet}; nothing has moved for {quiet_s:.0f} s"]
 
 
 def _ruled_out(healthy: list[Explanation]) -> list[str]:
     """The healthy explanations that an observation refutes in what only they predict, in one line."""
-    refuted = [e.cause.replace("_", " ") for e in healthy if e.predictions[0].outcome == "refutes"]
+    refuted = [_SHORT.get(e.cause, e.cause.replace("_", " ")) for e in healthy if e.predictions[0].outcome == "refutes"]
     return [f"ruled out: {', '.join(refuted)}"] if refuted else []
 
 

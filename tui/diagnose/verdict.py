@@ -15,6 +15,9 @@ from tui.diagnose.phases import remedy
 from tui.history import History
 from tui.model import Diagnosis, Launch, RankPhase, Verdict, Wanted
 
+OVER = frozenset({"ready", "ended"})
+"""Nothing is left to be done about what slowed the start."""
+
 GRAVE = frozenset({"suspect", "hung", "crashed"})
 ON_ITS_WAY = frozenset({"progressing", "slow", "waiting", "ready"})
 """What takes a grave verdict back; that nothing can be seen for a while does not."""
@@ -61,8 +64,8 @@ def diagnose(history: History, launch: Launch, now: float, previous: Verdict | N
         evidence=evidence(scene, judgement),
         explanations=judgement.explanations,
         reasons=tuple(judgement.reasons),
-        remedy=judgement.remedy or remedy(judgement.cause or ""),
-        deadlines=deadlines(scene, stuck=judgement.id in GRAVE),
+        remedy="" if judgement.id in OVER else judgement.remedy or remedy(judgement.cause or ""),
+        deadlines=() if judgement.id in ("crashed", "ended") else deadlines(scene, stuck=judgement.id in GRAVE),
         next_probe=(judgement.probe or "stacks") if judgement.id in GRAVE else None,
         taken_back=carried.get("taken_back"),
         memory=carried,

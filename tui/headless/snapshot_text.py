@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tui.model import Gpu, HostView, LaunchView, ProcView, Snapshot
+from tui.model import Explanation, Gpu, HostView, LaunchView, ProcView, Snapshot
 
 _GPU_HEAD = ("GPU", "name", "util %", "memory MiB", "power W", "°C", "SM MHz", "note")
 _PROC_HEAD = (
@@ -88,7 +88,7 @@ def _launch(sheet: _Terminal | _Markdown, view: LaunchView) -> None:
     for sentence in (*verdict.reasons, *([verdict.remedy] if verdict.remedy else [])):
         sheet.say(sentence)
     rivals = [
-        (rival.title, "stands" if rival.alive else "refuted", prediction.expects, prediction.seen)
+        (rival.title, _fate(rival), prediction.expects, prediction.seen)
         for rival in verdict.explanations
         for prediction in rival.predictions
         if rival.alive or prediction.outcome == "refutes"
@@ -100,6 +100,10 @@ def _launch(sheet: _Terminal | _Markdown, view: LaunchView) -> None:
     for log in view.logs:
         last = log.tail[-1].text if log.tail else ""
         sheet.say(f"{log.host}:{log.path}  {log.error or f'still for {_seconds(log.silent_s)}: {last}'}")
+
+
+def _fate(rival: Explanation) -> str:
+    return "stands" if rival.alive else "refuted" if rival.refuted else "open"
 
 
 def _host(sheet: _Terminal | _Markdown, host: HostView) -> None:

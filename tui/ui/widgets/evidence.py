@@ -18,13 +18,13 @@ WIDE = 70
 def paint_evidence(verdict: Verdict, width: int, full: bool) -> list[Line]:
     """Standing explanations first, refuted ones struck out below; in full, every prediction and every observation."""
     rows: list[Line] = []
-    for explanation in sorted(verdict.explanations, key=lambda e: (not e.alive, e.cause != verdict.cause)):
+    for explanation in sorted(verdict.explanations, key=lambda e: (not e.alive, e.refuted, e.cause != verdict.cause)):
         if full:
             rows += [*_explanation(explanation, verdict, width, whole=True), []]
         elif explanation.alive:
             rows += _explanation(explanation, verdict, width, whole=False)
         else:
-            rows.append(_refuted(explanation, width))
+            rows.append(_fallen(explanation, width))
     if full and verdict.evidence:
         rows += [[("seen", "strong")], *(line for e in verdict.evidence for line in _observation(e, width))]
     if not rows:
@@ -40,20 +40,23 @@ def _explanation(explanation: Explanation, verdict: Verdict, width: int, *, whol
         mark = ("▸ ", verdict_role(verdict.id)) if chosen else ("? ", "dim")
         head: Line = [mark, (fit(title, width - 11), "strong" if chosen else "text")]
         fate = "healthy" if explanation.healthy else "a fault"
-    else:
+    elif explanation.refuted:
         head, fate = [("✗ ", "dim"), (fit(title, width - 11), "struck")], "refuted"
+    else:
+        head, fate = [("? ", "dim"), (fit(title, width - 11), "dim")], "open"
     return [
         spread(head, [(fate, "dim")], width),
         *(line for prediction in explanation.predictions for line in _prediction(prediction, width, whole)),
     ]
 
 
-def _refuted(explanation: Explanation, width: int) -> Line:
-    """A refuted rival in one row, with what was seen that refutes it."""
-    why = next((p.seen for p in explanation.predictions if p.outcome == "refutes"), "refuted")
+def _fallen(explanation: Explanation, width: int) -> Line:
+    """A rival that does not stand in one row, with what was seen that refutes it, or that too little was seen."""
+    why = next((p.seen for p in explanation.predictions if p.outcome == "refutes"), "open: not seen")
     room = (width - 4) * 3 // 5
     title = fit(explanation.title or spaced(explanation.cause), room)
-    line: Line = [("✗ ", "dim"), (title, "struck"), (" " * (room - cell_len(title)), "text"), ("  ", "text")]
+    mark, style = ("✗ ", "struck") if explanation.refuted else ("? ", "dim")
+    line: Line = [(mark, "dim"), (title, style), (" " * (room - cell_len(title)), "text"), ("  ", "text")]
     return [*line, (fit(why, width - room - 4), "dim")]
 
 
@@ -109,7 +112,7 @@ class EvidencePane(Pane):
         if view.launch is None:
             return Painting([], title=title)
         verdict = view.launch.verdict
-        out = sum(not e.alive for e in verdict.explanations)
+        out = sum(e.refuted for e in verdict.explanations)
         if verdict.explanations:
             title.append((f"  {out} of {fmt.plural(len(verdict.explanations), 'explanation')} refuted", "dim"))
         body = paint_evidence(verdict, width, full=True)
