@@ -207,6 +207,21 @@ def test_a_server_that_ends_before_it_was_ready_has_crashed() -> None:
     assert (watch.now.id, watch.now.remedy != "", watch.now.deadlines) == ("crashed", True, ())
 
 
+def test_what_the_monitor_ended_itself_is_said_so() -> None:
+    """After SIGABRT from here nobody is sent to look for an OOM kill."""
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(5)
+    watch.sim.facts = [("sigabrt_sent", "another launch")]
+    watch.tick()
+    watch.sim.facts = [("sigabrt_sent", watch.sim.launch.id)]
+    watch.sim.doing = {}
+    watch.run(10)
+    assert (watch.now.id, watch.now.cause, watch.now.next_probe) == ("crashed", None, "dumps")
+    assert watch.now.reasons[0].startswith("SIGABRT was sent to its ranks from here")
+    assert "OOM" not in watch.now.remedy
+
+
 def test_what_was_not_seen_is_open_and_not_refuted() -> None:
     """An explanation falls by an observation; where none was made it neither stands nor falls."""
     watch = loaded()

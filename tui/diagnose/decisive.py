@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tui.diagnose import kernel_log
 from tui.diagnose.hypotheses import seen
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
@@ -20,9 +22,24 @@ _ALIVE_S = 15.0
 """An error's traceback counts, while all processes live, when for so long after it nothing moved."""
 
 
+SENT_S = 3600.0
+"""For so long an end is put down to the signal that was sent from here."""
+
+
 def decide(scene: Scene) -> Judgement | None:
     """The judgement where such evidence is there."""
-    return _fatal(scene) or _dead(scene) or _gone(scene) or _stopped(scene)
+    decided = _fatal(scene) or _dead(scene) or _gone(scene) or _stopped(scene)
+    return _by_our_hand(scene, decided) if decided is not None and decided.id == "crashed" else decided
+
+
+def _by_our_hand(scene: Scene, crashed: Judgement) -> Judgement:
+    """What ended it is known where the monitor itself sent the signal."""
+    sent = [f for f in scene.facts("sigabrt_sent", SENT_S) if f.value == scene.launch.id]
+    if not sent:
+        return crashed
+    ago = f"SIGABRT was sent to its ranks from here {scene.now - sent[-1].t:.0f} s ago"
+    dumps = "The dumps show where each rank stood when it was ended."
+    return replace(crashed, cause=None, reasons=[ago, *crashed.reasons], remedy=dumps, probe="dumps", culprits=[])
 
 
 def _fatal(scene: Scene) -> Judgement | None:

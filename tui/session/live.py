@@ -77,7 +77,10 @@ class LiveSession:
         """SIGABRT to all ranks of a launch, after their stacks were taken without harm."""
         launch = self._launch(launch_id)
         if launch is not None:
+            sent = self._now()
             await self._capture.abort(launch, self._last_stacks(launch_id))
+            for host in launch.hosts:
+                self._pending_facts.setdefault(host, []).append(Fact(sent, "sigabrt_sent", launch_id))
 
     async def look(self, host: str, what: str, **args: Any) -> dict[str, Any]:
         """One look of a host's agent, see the wire protocol. Raises: HostError where it has none or it fails."""

@@ -34,6 +34,10 @@ SIGABRT_SHORT = {
 PROBES = {
     "stacks": ("d", "take the stacks of all ranks; pauses nothing"),
     "abort": ("A", "SIGABRT to all ranks for their last stacks; ends the launch"),
+    "log": ("l", "read the log from its last good line on"),
+    "dumps": ("v", "read the stacks that were taken"),
+    "doctor": ("", "on the host: gputop-hang doctor HOST"),
+    "snapshot": ("", "look at its processes: gputop-hang snapshot HOST"),
 }
 
 STATES = {
