@@ -30,7 +30,7 @@ examples:
   gputop-hang 'node[01-16]'          ranges; ssh://host:port for another port
   gputop-hang demo                   a real launch here that goes silent: see how it is found out
   gputop-hang snapshot gpu01 --json  look twice, print what is seen and thought
-  gputop-hang dump gpu01:4711 4712   stacks of these processes, merged, without harm
+  gputop-hang dump gpu01:4711 …      stacks of these processes, merged, without harm
   gputop-hang replay scenario/       a recorded start-up, in the monitor
   gputop-hang doctor gpu01           what will and will not work there
 
