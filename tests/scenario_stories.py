@@ -478,8 +478,7 @@ def h_unknown_jax() -> Story:
     for n in range(12):
         s.say(f"step {n} took 4.{n}s loss 9.{n}")
         s.stretch(6, {0: CORE}, WORK)
-    s.truth["phase_at_end"] = ""
-    return s.healthy(end_phase=s.truth.pop("phase_at_end") or "unknown", ready=False)
+    return s.healthy(end_phase="training_step", ready=False)
 
 
 @story
@@ -522,7 +521,7 @@ def h_buffered_stdout() -> Story:
     s.stretch(600, _ranks(s, CORE), WORK.but(mem=60_000))
     s.say(*[f"epoch 0 step {n} loss 3.{n}" for n in range(40)])
     s.stretch(60, _ranks(s, CORE), WORK)
-    return s.healthy(end_phase="unknown", ready=False)
+    return s.healthy(end_phase="training_step", ready=False)
 
 
 @story
@@ -535,7 +534,7 @@ def h_ptx_jit() -> Story:
     for n in range(12):
         s.say(f"batch {n} {n * 3} samples/s")
         s.stretch(5, {0: CORE}, WORK.but(mem=9000))
-    return s.healthy(end_phase="unknown", ready=False)
+    return s.healthy(end_phase="training_step", ready=False)
 
 
 @story

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal
 
-Novelty = Literal["new", "again", "clock"]
+from tui.diagnose.advance import Advance
+
+Novelty = Literal["new", "again", "clock", "work"]
 """new: a line of a kind not seen before, or of a burst that still goes on. again: a kind seen earlier. clock: a kind
-that comes at a steady period, or at gaps that double."""
+that comes at a steady period, or at gaps that double. work: a kind seen earlier whose figures count work."""
 
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _WRITER = re.compile(r"\b(?:[TPD]P|EP|[Rr]ank[ =:]?|RANK |pid[ =]?)(\d+)")
@@ -36,6 +38,8 @@ class _Clock:
     last: float
     gap: float = 0.0
     steady: int = 0
+    said: float = 0.0
+    figures: Advance | None = None
 
 
 class Recurrence:
@@ -52,20 +56,37 @@ class Recurrence:
         """Take a line in; ``t`` ``None`` is what lay there before anybody looked."""
         shape = (_HEX.sub("", text[:200]) if "0x" in text else text[:200]).encode().translate(None, _FIGURES)
         when = float("-inf") if t is None else t
+        key = (shape, writer, *_WRITER.findall(text[:200]))
         kind = self._kinds.get(shape)
         if kind is None:
             self._kinds[shape] = _Kind(when, when)
             if len(self._kinds) > _KINDS:
                 self._kinds.popitem(last=False)
-            self._beats((shape, writer, *_WRITER.findall(text[:200])), when)
+            self._beats(key, when)
+            if t is not None:
+                self._counts_work(key, text, when)
             return "new"
         self._kinds.move_to_end(shape)
         gap, kind.last = when - kind.last, when
+        works = t is not None and self._counts_work(key, text, when)
         if t is None or (gap < _BURST_S and when - kind.first < _BURST_S):
             return "new"
         if gap >= _BURST_S:  # what comes together with a beat belongs to it
-            kind.on_clock = self._beats((shape, writer, *_WRITER.findall(text[:200])), when)
+            kind.on_clock = self._beats(key, when)
+        if works:
+            return "work"
         return "clock" if kind.on_clock else "again"
+
+    def _counts_work(self, key: tuple[bytes | str, ...], text: str, when: float) -> bool:
+        """Whether this writer's figures say that it does something, whatever clock its lines come on."""
+        clock = self._clocks.get(key)
+        if clock is None:
+            return False
+        gap, clock.said = when - clock.said, when
+        if clock.figures is None:
+            clock.figures = Advance(text)
+            return False
+        return clock.figures.note(text, gap)
 
     def _beats(self, key: tuple[bytes | str, ...], when: float) -> bool:
         """Whether this writer's line came on its clock; what comes together with a beat belongs to it."""

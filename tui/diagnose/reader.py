@@ -134,7 +134,7 @@ class LogReader:
         kind = "again" if known else self._recurrence.note(text, piece.t, piece.head.source)
         if t is None:
             return
-        if said.progressed or (kind == "new" and not said.known):
+        if said.progressed or kind == "work" or (kind == "new" and not said.known):
             self.news_t = t
         if kind != "clock" and not said.beat:
             self.spoke_t = t
@@ -236,7 +236,7 @@ def _drawn(marker: Marker, bar: Frame | None, groups: dict[str, str | None], tex
     """The counter that a line carries: its bar, its ``n`` and ``total``, or llama.cpp's dots, one for each percent."""
     if marker.unit == "dots":
         return Frame(marker.id, float(min(100, text.count("."))), 100.0)
-    if bar is None and (done := groups.get("n")) and done.isdecimal() and len(done) < 16:
+    if bar is None and (done := (groups.get("n") or "").replace(",", "")) and done.isdecimal() and len(done) < 16:
         total = groups.get("total") or ""
         return Frame(marker.id, float(done), float(total) if total.isdecimal() and len(total) < 16 else 0.0)
     return bar
