@@ -144,8 +144,9 @@ class Followed:
 
     def _jump(self, offset: int) -> None:
         assert self.offset is not None
-        self._skipped += offset - self.offset
-        self.offset = offset
+        if offset != self.offset:
+            self._skipped += offset - self.offset
+            self.offset, self._probe = offset, b""  # what was read before a gap does not stand before the offset
 
     def _read(self, end: int) -> "dict[str, Any]":
         assert self.offset is not None
