@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tui.headless.dump import as_json
 from tui.model import Frame, MergedStacks, ProcessStacks, ThreadStack
 from tui.stacks import faulthandler, pyspy
 from tui.stacks.merge import merge
@@ -325,6 +326,26 @@ def test_files_of_one_job_whose_shared_log_names_nobody() -> None:
     assert [p.rank for p in reading.processes] == [*range(7), None]
     assert reading.unread == ("incident/notes.txt",)
     assert merge(reading.processes).odd_ranks == (5,)
+
+
+def test_what_dump_printed_as_json_is_read_back_whole() -> None:
+    """Every process, thread and rank that went into ``dump --json``, whatever the file is called."""
+    files = {f"incident/rank{r}.json": (SAMPLES / "gloo8" / f"rank{r}.pyspy.json").read_text() for r in range(8)}
+    processes = read(files).processes
+    failed = ProcessStacks("node2", 77, 8, "py-spy", error="it has ended")
+    printed = json.dumps(as_json([*processes, failed], merge(processes)))
+    again = read({"out.json": printed})
+    assert again.processes == (*processes, failed) and not again.unread
+    assert merge(again.processes).odd_ranks == (5,)
+    one = [json.dumps(as_json([replace(p, rank=None)], merge([p]))) for p in processes]
+    assert [p.rank for p in read({f"rank{r}.json": text for r, text in enumerate(one)}).processes] == [*range(8)]
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", '{"processes": 3}', '{"processes": [{"threads": [{"frames": [7]}], "pid": "x"}]}']
+)
+def test_other_json_is_no_stack(text: str) -> None:
+    assert read({"a.json": text}).unread == ("a.json",)
 
 
 def test_the_rank_is_in_the_name() -> None:

@@ -95,11 +95,11 @@ def read_files(paths: Sequence[Path]) -> tuple[ProcessStacks, ...]:
 
     reading = read({str(file): _text(file) for path in paths for file in _files(path)})
     for path in reading.unread[:4]:
-        _say(f"{path}: no py-spy output and no faulthandler dump in it")
+        _say(f"{path}: no py-spy output, no faulthandler dump and no output of dump --json in it")
     if len(reading.unread) > 4:
         _say(f"… and {len(reading.unread) - 4} more files without any")
     if not reading.processes:
-        raise UsageError("dump --from: none of these files holds py-spy output or a faulthandler dump")
+        raise UsageError("dump --from: none of these files holds py-spy output, a faulthandler dump or dump --json's")
     return reading.processes
 
 

@@ -1,4 +1,5 @@
-"""Stacks that someone took before and sent: py-spy's JSON and text, faulthandler's dumps in any log."""
+"""Stacks that someone took before and sent: py-spy's JSON and text, faulthandler's dumps in any log, and the JSON that
+``dump --json`` prints."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tui.model import ProcessStacks, ThreadStack
 from tui.safetext import clean
-from tui.stacks import faulthandler, pyspy
+from tui.stacks import faulthandler, pyspy, saved
 from tui.stacks.attribute import apart, attribute
 
 _RANK = re.compile(r"(?:rank|RANK|tp|TP|default|worker|host)[_\-.]?(\d{1,6})(?!\d)")
@@ -26,7 +27,7 @@ class Reading:
 def read(files: Mapping[str, str]) -> Reading:
     """``files``: path to text. A rank comes from the file's name (``rank5.json``) or its content; where py-spy's stacks
     of the same processes are among the files, they tell whose a nameless dump is."""
-    taken = {path: _pyspy(path, text) for path, text in files.items()}
+    taken = {path: _taken(path, text) for path, text in files.items()}
     processes = [p for some in taken.values() for p in some]
     known = {n: process.threads for n, process in enumerate(processes)}
     dumps = {path: faulthandler.parse(text) for path, text in files.items() if not taken[path]}
@@ -42,13 +43,15 @@ def read(files: Mapping[str, str]) -> Reading:
     return Reading(tuple(_one_each([*processes, *faults])), unread)
 
 
-def _pyspy(path: str, text: str) -> list[ProcessStacks]:
+def _taken(path: str, text: str) -> list[ProcessStacks]:
     rank = rank_of(path)
-    if text.lstrip().startswith("["):
+    if text.lstrip().startswith(("[", "{")):
         try:
             value: object = json.loads(text)
         except (ValueError, RecursionError):
             value = None
+        if own := saved.from_json(value):
+            return [p if p.rank is not None or len(own) > 1 else replace(p, rank=rank) for p in own]
         if threads := pyspy.from_json(value):
             return [_process(path, rank, "py-spy", threads, pyspy.pid_of(value))]
     dumps = pyspy.from_text(text)
