@@ -16,8 +16,8 @@ _TEXT = 256
 
 def from_json(value: object) -> list[ProcessStacks]:
     """Its processes, those included that gave no stack and say why. What else is there is left out; never raises."""
-    table = cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
-    found = [_process(row) for row in _rows(table, "processes")[:_MOST_PROCESSES]]
+    rows = _rows(cast("Mapping[str, Any]", value), "processes") if isinstance(value, dict) else []
+    found = [_process(row) for row in rows[:_MOST_PROCESSES]]
     return [process for process in found if process.error or any(thread.frames for thread in process.threads)]
 
 
