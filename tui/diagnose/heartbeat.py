@@ -18,6 +18,7 @@ _HEX = re.compile(r"0x[0-9a-fA-F]+")
 _WRITER = re.compile(r"\b(?:[TPD]P|EP|[Rr]ank[ =:]?|RANK |pid[ =]?)(\d+)")
 _FIGURES = b"0123456789.,:+-%"
 _BURST_S = 5.0
+_CLOSE_S = 0.5
 _KINDS = 512
 _STEADY = 0.25
 
@@ -33,12 +34,14 @@ class _Kind:
 
 @dataclass(slots=True)
 class _Clock:
-    """When one writer said one kind of line last, and at what gaps."""
+    """When one writer said one kind of line last, at what gaps, and whether its figures counted work when they were
+    read last, at ``said``."""
 
     last: float
     gap: float = 0.0
     steady: int = 0
     said: float = 0.0
+    works: bool = False
     figures: Advance | None = None
 
 
@@ -82,11 +85,12 @@ class Recurrence:
         clock = self._clocks.get(key)
         if clock is None:
             return False
-        gap, clock.said = when - clock.said, when
         if clock.figures is None:
-            clock.figures = Advance(text)
-            return False
-        return clock.figures.note(text, gap)
+            clock.said, clock.figures = when, Advance(text)
+        elif when - clock.said >= _CLOSE_S:  # of a flood a few lines tell as much
+            gap, clock.said = when - clock.said, when
+            clock.works = clock.figures.note(text, gap)
+        return clock.works
 
     def _beats(self, key: tuple[bytes | str, ...], when: float) -> bool:
         """Whether this writer's line came on its clock; what comes together with a beat belongs to it."""
