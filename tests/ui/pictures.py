@@ -40,11 +40,10 @@ async def make(folder: Path) -> None:
             def save(name: str) -> None:
                 (folder / name).write_text(app.export_screenshot(title="gputop-hang demo"))
 
-            await when(lambda: " 40/64" in text(), 60)
-            save("loading.svg")
             await when(lambda: "HUNG" in text(), 150)
             await pilot.pause(2)
             save("hung.svg")
+            await pilot.resize_terminal(104, 30)  # the merged stacks alone
             await pilot.press("d")
             await when(lambda: "share_embeddings" in text(), 20)
             await pilot.pause(1)

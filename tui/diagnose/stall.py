@@ -113,8 +113,8 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
     judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
     if explanation is not None and hypothesis is not None:
         judgement.reasons = _note(scene, hypothesis, explanation, quiet_s)
-    how_long = [judgement.reasons.pop()] if explanation is not None else []
-    judgement.reasons += [*_ruled_out(healthy), *doubts, *how_long]
+    judgement.reasons[2:2] = _ruled_out(healthy)
+    judgement.reasons += doubts
     sure = hypothesis is not None and quiet_s >= hung_s and not doubts
     sure = sure and (
         decisive or (seen_so >= SECOND_LOOK_S and hypothesis is not None and _may_convict(scene, hypothesis))
@@ -164,7 +164,9 @@ def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_
 
 
 def _ruled_out(healthy: list[Explanation]) -> list[str]:
-    """The healthy explanations that an observation refutes in what only they predict, in one line."""
+    """The healthy explanations that an observation refutes in what only they predict, in one line; plain work first,
+    since a capture is what most people take a silence for."""
+    healthy = sorted(healthy, key=lambda e: e.cause not in _SHORT)
     refuted = [_SHORT.get(e.cause, e.cause.replace("_", " ")) for e in healthy if e.predictions[0].outcome == "refutes"]
     return [f"ruled out: {', '.join(refuted)}"] if refuted else []
 

@@ -34,9 +34,12 @@ def who(views: Sequence[ProcView]) -> str:
 
 
 def waits_in(views: Sequence[ProcView]) -> str:
-    """`` in futex_wait_queue``: where most of them wait; empty where the kernel does not say."""
+    """`` in futex_do_wait``, or `` (7 in wait_woken, 1 in futex_do_wait)``, since the one that waits elsewhere is the one
+    to look at; empty where the kernel does not say."""
     places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
-    return f" in {places.most_common(1)[0][0]}" if places else ""
+    if len(places) > 1:
+        return f" ({where(views)})"
+    return f" in {next(iter(places))}" if places else ""
 
 
 def where(views: Sequence[ProcView]) -> str:
