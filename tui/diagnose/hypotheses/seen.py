@@ -34,8 +34,8 @@ def who(views: Sequence[ProcView]) -> str:
 
 
 def waits_in(views: Sequence[ProcView]) -> str:
-    """`` in futex_do_wait``, or `` (7 in wait_woken, 1 in futex_do_wait)``: the one that waits elsewhere is to be looked
-    at. Empty where the kernel does not say."""
+    """`` in futex_do_wait``, or `` (7 in wait_woken, 1 in futex_do_wait)``: who waits elsewhere is to be looked at.
+    Empty where the kernel does not say."""
     places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
     if len(places) > 1:
         return f" ({where(views)})"
