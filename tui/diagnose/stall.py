@@ -80,7 +80,10 @@ _OPEN_FOR = 4.0
 """So many times the time for ``hung``, an explanation that rests on what could not be read holds the verdict back: no
 kernel of a start-up runs for minutes while every thread of every rank sleeps."""
 
-_SHORT = {"gpu_work": "graph capture or other GPU work", "cpu_work": "work on the CPU"}
+_SHORT = {  # named first: a capture is what most people take a silence for
+    "gpu_work": "graph capture or other GPU work",
+    "cpu_work": "CPU work",
+}
 
 _LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
 """Signals that are read at every tick; where they are unknown, an explanation that rests on them stands."""
@@ -88,6 +91,7 @@ _LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus"
 
 def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
     """The judgement where nobody was seen at work."""
+    healthy = sorted(healthy, key=lambda e: e.cause not in _SHORT)
     rivals = [(h, h.explain(scene)) for h in HUNG_HYPOTHESES if h.concerns(scene.phase)]
     standing = [(h, e) for h, e in rivals if e.alive]
     hypothesis, explanation = standing[0] if standing else (None, None)
@@ -164,9 +168,7 @@ def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_
 
 
 def _ruled_out(healthy: list[Explanation]) -> list[str]:
-    """The healthy explanations that an observation refutes in what only they predict, in one line; plain work first,
-    since a capture is what most people take a silence for."""
-    healthy = sorted(healthy, key=lambda e: e.cause not in _SHORT)
+    """The healthy explanations that an observation refutes in what only they predict, in one line."""
     refuted = [_SHORT.get(e.cause, e.cause.replace("_", " ")) for e in healthy if e.predictions[0].outcome == "refutes"]
     return [f"ruled out: {', '.join(refuted)}"] if refuted else []
 
