@@ -160,8 +160,12 @@ def words_of(text: str) -> list[bytes]:
 
 @cache
 def loosened(pattern: str) -> str:
-    """The pattern without an anchor at its ends: it matches wherever the line stands behind something else."""
+    """The pattern without an anchor at its ends: it matches wherever the line stands behind something else.
+
+    What the line must not hold is left out too: it would be looked for again at every character of it.
+    """
     start = re.sub(r"^\^(?: \+|\\s\*| \?)?", "", pattern)
+    start = re.sub(r"^(?:\(\?!(?:[^()]|\([^()]*\))*\))+\.\*\?", "", start)
     return start[:-1] if start.endswith("$") and not start.endswith("\\$") else start
 
 
