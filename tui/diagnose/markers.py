@@ -36,12 +36,15 @@ _KEYS = frozenset(
         "inside",
         "only",
         "during",
+        "holds",
         "run",
         "cause",
         "remedy",
     }
 )
 
+
+_LISTS = ("inside", "only", "during", "holds")
 
 Clauses: TypeAlias = tuple[tuple[str, ...], ...]
 """Words that a text must hold: of each inner tuple one."""
@@ -56,7 +59,8 @@ class Marker:
     ``only`` the ones in which alone it does; outside of ``during``, where that is given, the line means nothing. A
     group ``total`` beside ``rank`` is how many ranks it counts within: within a part of the job it is no rank's name.
     ``run`` is ``start`` on a launch's first line and ``over`` on its orderly last. ``cause`` and ``remedy`` (with its
-    source) belong to fatal lines. Every line that matches contains one of each of ``words``.
+    source) belong to fatal lines. Every line that matches contains one of each of ``words``; a file may add a list that
+    cannot be read off the pattern as ``holds``.
     """
 
     id: str
@@ -249,7 +253,7 @@ def _marker(framework: str, row: Any, name: str, index: int) -> Marker:
         raise ValueError(f"{label}: unknown keys {', '.join(sorted(extra))}")
     if missing := {"id", "pattern", "edge"} - table.keys():
         raise ValueError(f"{label}: needs {', '.join(sorted(missing))}")
-    lists = {key: tuple(_texts(table.get(key, []), f"{label}: {key}")) for key in ("inside", "only", "during")}
+    lists = {key: tuple(_texts(table.get(key, []), f"{label}: {key}")) for key in _LISTS}
     for key in table.keys() - lists.keys():
         if not isinstance(table[key], str):
             raise ValueError(f"{label}: {key} must be a text")
@@ -258,8 +262,10 @@ def _marker(framework: str, row: Any, name: str, index: int) -> Marker:
     if table["edge"] in ("begin", "progress", "end", "ready") and not table.get("phase"):
         raise ValueError(f"{label}: needs phase")
     _check_pattern(table["pattern"], label)
-    values: dict[str, Any] = {**table, **lists, "phase": table.get("phase", "")}
-    return Marker(framework=framework, words=required_words(table["pattern"]), **values)
+    holds = [holds] if (holds := lists.pop("holds")) else []
+    given = {key: value for key, value in table.items() if key not in _LISTS}
+    values: dict[str, Any] = {**given, **lists, "phase": table.get("phase", "")}
+    return Marker(framework=framework, words=(*required_words(table["pattern"]), *holds), **values)
 
 
 def _texts(value: Any, label: str) -> list[str]:
