@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import sys
 import zlib
 from pathlib import Path
@@ -50,9 +51,17 @@ def test_the_payload_is_whole_and_small() -> None:
     whole = payload.payload()
     assert whole == payload.payload()
     assert len(whole) < 100_000
-    for path in FILES:
-        if path.stem not in ("stage", "__init__"):
-            record = b"gputop_hang_agent.%s\n" % path.stem.encode() + zlib.compress(path.read_bytes(), 9)
-            assert record in whole
-    assert b"pynvml\n" in whole
+    modules: dict[str, str] = json.loads(zlib.decompress(record(whole, b"modules")))
+    assert modules.pop("gputop_hang_agent") == ""
+    assert modules == {
+        f"gputop_hang_agent.{path.stem}": path.read_text() for path in FILES if path.stem not in ("stage", "__init__")
+    }
+    carried, original = zlib.decompress(record(whole, b"pynvml")), Path(payload._pynvml()).read_bytes()
+    assert ast.dump(ast.parse(carried)) == ast.dump(ast.parse(original)), "only comments may be missing"
     assert whole.endswith(b"00000000")
+
+
+def record(whole: bytes, name: bytes) -> bytes:
+    """What a record of the payload holds, compressed."""
+    at = whole.index(name + b"\n")
+    return whole[at + len(name) + 1 : at + int(whole[at - 8 : at])]

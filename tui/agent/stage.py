@@ -1,10 +1,12 @@
 """Second half of the boot: reads the carried modules from standard input, makes them importable, starts the agent.
 
 The first half (:data:`tui.collect.payload.BOOT`) has read exactly this file; what follows on the pipe is one record a
-module (eight digits of length, then name, LF, zlib source), ``00000000``, and then the monitor's first requests. So it
-reads with ``os.read`` alone: a byte too many would be a byte lost. Exit code 98: the payload did not arrive whole.
+module (eight digits of length, then name, LF, zlib source), ``00000000``, and then the monitor's first requests. The
+agent's own modules come in one record, ``modules``, as a JSON object of names and sources. So it reads with ``os.read``
+alone: a byte too many would be a byte lost. Exit code 98: the payload did not arrive whole.
 """
 
+import json
 import os
 import signal
 import sys
@@ -37,8 +39,10 @@ def take_all() -> "dict[str, bytes]":
             name, _, body = take(size).partition(b"\n")
             records[name.decode()] = zlib.decompress(body)
             size = int(take(8))
-    except (ValueError, zlib.error):
+        modules: "dict[str, str]" = json.loads(records.pop("modules").decode())
+    except (KeyError, ValueError, zlib.error):
         fall_through()
+    records.update((name, source.encode()) for name, source in modules.items())
     return records
 
 

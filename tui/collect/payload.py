@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
+import re
 import sys
 import zlib
 from collections.abc import Mapping
@@ -80,15 +81,18 @@ def payload(
 
 @functools.cache
 def _carried_pynvml() -> bytes:
-    return _record("pynvml", Path(_pynvml()).read_bytes())
+    """Without its lines of comment, which are a fifth of what would travel; line numbers stay."""
+    return _record("pynvml", re.sub(rb"(?m)^[ \t]*#.*$", b"", Path(_pynvml()).read_bytes()))
 
 
 @functools.cache
 def _modules() -> bytes:
-    sources = {f"{_PACKAGE}.{path.stem}": path for path in sorted(_AGENT.glob("*.py")) if path.stem != "stage"}
-    sources.pop(f"{_PACKAGE}.__init__")
-    records = [_record(name, path.read_bytes()) for name, path in sources.items()]
-    return b"".join([_record(_PACKAGE, b""), *records])
+    """The agent's modules as one record: together they compress a fifth better."""
+    sources = {f"{_PACKAGE}.{path.stem}": path.read_text() for path in sorted(_AGENT.glob("*.py"))}
+    sources[_PACKAGE] = ""
+    for name in ("stage", "__init__"):
+        del sources[f"{_PACKAGE}.{name}"]
+    return _record("modules", json.dumps(sources, ensure_ascii=False).encode())
 
 
 def _record(name: str, body: bytes) -> bytes:
