@@ -47,10 +47,10 @@ def test_the_boot_line_has_nothing_that_a_shell_would_touch() -> None:
 
 
 def test_the_payload_is_whole_and_small() -> None:
-    """Every module of the agent travels, and pynvml; built once; under 100 kB."""
+    """Every module of the agent travels, and pynvml; built once; under 125 kB."""
     whole = payload.payload()
     assert whole == payload.payload()
-    assert len(whole) < 100_000
+    assert len(whole) < 125_000
     modules: dict[str, str] = json.loads(zlib.decompress(record(whole, b"modules")))
     assert modules.pop("gputop_hang_agent") == ""
     assert modules == {

@@ -261,7 +261,7 @@ def test_a_stale_lock_alone_is_nothing_and_with_sleeping_ranks_decides() -> None
     watch.sim.facts = [("lock_file", lock)]
     watch.run(60)
     assert watch.now.id not in ("suspect", "hung")
-    watch.sim.doing = dict.fromkeys(range(4), Doing(1.0, wchan="hrtimer_nanosleep"))
+    watch.sim.doing = dict.fromkeys(range(4), Doing(1.0, wchan="hrtimer_nanosleep", wakes=10.0))
     watch.sim.facts = [("lock_file", lock)]
     began = watch.sim.t
     watch.run(40)
@@ -346,12 +346,12 @@ def test_a_stall_asks_for_a_sweep_of_the_threads() -> None:
     watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
     watch.run(30)
     assert watch.last is not None
-    (wanted,) = watch.last.wanted
-    assert (wanted.host, wanted.what) == ("node1", "threads")
+    (wanted,) = [want for want in watch.last.wanted if want.what == "threads"]
+    assert wanted.host == "node1"
     assert wanted.args["procs"] == [[4000 + r, 77] for r in range(8)]
     watch.sim.facts = [("threads", {"threads": {}})]
     watch.tick()
-    assert watch.last.wanted == ()
+    assert "threads" not in [want.what for want in watch.last.wanted]
 
 
 def _sweep(state: str = "S", cpu_s: float = 3.0) -> dict[str, object]:

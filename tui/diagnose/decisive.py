@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.diagnose import kernel_log
+from tui.diagnose.facts import memory_kill
 from tui.diagnose.hypotheses import seen
+from tui.diagnose.hypotheses.blocked import by_whom
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.judgement import Culprit, Judgement, silence
 from tui.diagnose.observe import Scene
@@ -95,7 +96,7 @@ def _dead(scene: Scene) -> Judgement | None:
             dead.append(view)
     if not dead:
         return None
-    killed = _oom_kills(scene)
+    killed = memory_kill(scene, dead)
     zombies = all(view.present for view in dead)
     many = len(dead) > 1
     how = ("zombies" if many else "a zombie") if zombies else "gone"
@@ -157,18 +158,11 @@ def _stopped(scene: Scene) -> Judgement | None:
     views = scene.stopped
     if not views or (scene.progress_t is not None and scene.now - scene.progress_t < 20.0):
         return None
-    reasons = [f"{seen.who(views)} in state {views[0].state} for 20 s or more", silence(scene), seen.cpu(scene)]
+    held = f"{seen.who(views)} in state {views[0].state} for 20 s or more{by_whom(scene)}"
+    reasons = [held, silence(scene), seen.cpu(scene)]
     culprits: list[Culprit] = [(view, view.member.rank, f"stopped, state {view.state}") for view in views]
     explanations = tuple(h.explain(scene) for h in HUNG_HYPOTHESES if h.cause == "stopped")
     return Judgement("hung", "proven", "stopped", reasons, explanations, probe="snapshot", culprits=culprits)
-
-
-def _oom_kills(scene: Scene) -> str | None:
-    count = scene.fact_number("cgroup_oom_kill", 3600.0)
-    if count:
-        return f"the kernel killed {count:.0f} processes of its control group for memory"
-    lines = [line for line, _, _ in scene.kernel_lines if kernel_log.of_memory(line)]
-    return f"kernel log: {lines[-1][:160]}" if lines else None
 
 
 def _gone(scene: Scene) -> Judgement | None:

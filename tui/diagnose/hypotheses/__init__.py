@@ -21,7 +21,8 @@ class Hypothesis:
     ``patience`` stretches the time that a hung explanation must stand unrefuted, where healthy starts are known to look
     the same for a while. ``waits``: it explains a wait for somebody, not work. ``particular``: it rests on where
     a process waits, whatever the phase; ``decides``: whether, here, it rests on evidence that speaks for itself.
-    ``blinds``: signals that cannot be read where it is true, so that their absence is no doubt.
+    ``blinds``: signals that cannot be read where it is true, so that their absence is no doubt. ``wants``: the looks at
+    the hosts whose facts would support or refute it, see :mod:`tui.diagnose.wanted`.
     """
 
     cause: str
@@ -34,6 +35,7 @@ class Hypothesis:
     particular: bool = False
     blinds: frozenset[str] = frozenset()
     decides: Callable[[Scene], bool] | None = None
+    wants: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import cast
-
+from tui.diagnose import facts
 from tui.diagnose.hypotheses import expect, seen
 from tui.diagnose.hypotheses.expected import all_asleep, gpus_idle, gpus_wait, nobody_works, ranks_wait
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import LOADS
+from tui.diagnose.views import ProcView
 from tui.model import Prediction
+
+POLLS = 4.0
+"""Wake-ups a second of who polls for a lock file: FileBaton looks ten times, filelock twenty times. Other waits that
+sleep in between wake once a second or less."""
 
 _LOCK_WAITS = ("fcntl_setlk", "locks_lock_inode_wait", "flock_lock", "posix_lock")
 
@@ -57,36 +61,39 @@ def io_stall(scene: Scene) -> list[Prediction]:
             f"{seen.who(blocked)} blocked{seen.waits_in(blocked)}, burning nothing" if blocked else "none does",
             bool(blocked),
         ),
+        _storage_trouble(scene),
         *nobody_works(scene),
     ]
 
 
-def lock_fact(scene: Scene) -> dict[str, object] | None:
-    """The newest look at a lock file that its owner does not hold any more."""
-    for fact in reversed(scene.facts("lock_file", 180.0)):
-        if isinstance(fact.value, dict):
-            return cast("dict[str, object]", fact.value)  # pyright: ignore[reportUnknownMemberType]
-    return None
+def _storage_trouble(scene: Scene) -> Prediction:
+    """The kernel complains only after minutes, or not at all, so that its silence says nothing."""
+    told = facts.storage_trouble(scene)
+    return expect("kernel_line", "the kernel complains about storage", told or "no such line seen", bool(told) or None)
 
 
 def stale_lock(scene: Scene) -> list[Prediction]:
-    fact = lock_fact(scene)
-    owner = None if fact is None else fact.get("lock_owner_pid_alive")
-    said = (
-        "not looked at"
-        if fact is None
-        else (
-            f"{fact.get('lock_file')}, {fact.get('lock_age_s')} s old, its owner "
-            f"{'lives' if owner else 'is dead' if owner is not None else 'is not known'}"
-        )
-    )
     return [
-        expect("lock_file", "a lock whose owner is dead", said, None if owner is None else not owner),
+        _orphaned(scene),
         expect("wchan", "a rank polls for it", seen.where(scene.workers), somebody_polls(scene)),
         expect("rank_cpu", "every rank waits", seen.cpu(scene), _lock_waiters(scene)),
         gpus_idle(scene),
         *nobody_works(scene),
     ]
+
+
+def _orphaned(scene: Scene) -> Prediction:
+    """Whether there is a lock that nobody will release; where an owner is not known, neither is that."""
+    expected = "a lock whose owner is dead"
+    locks = facts.lock_files(scene)
+    if locks is None:
+        return expect("lock_file", expected, "not looked at", None)
+    orphan = facts.orphaned_lock(scene)
+    if orphan is not None:
+        return expect("lock_file", expected, orphan.text, True)
+    unknown = [lock for lock in locks if not lock.held]
+    said = (unknown or locks)[-1].text if locks else "no lock file in its cache folders"
+    return expect("lock_file", expected, said, None if unknown else False)
 
 
 def _lock_waiters(scene: Scene) -> bool | None:
@@ -97,7 +104,10 @@ def _lock_waiters(scene: Scene) -> bool | None:
 
 def somebody_polls(scene: Scene) -> bool | None:
     """Whether a process waits as those do who wait for a lock file: by a timer, or as the log says."""
-    if scene.run.waits_for_baton is not None or any("nanosleep" in view.wchan for view in scene.workers):
+    polls = [
+        view for view in scene.workers if "nanosleep" in view.wchan and (view.wakes is None or view.wakes >= POLLS)
+    ]
+    if scene.run.waits_for_baton is not None or polls:
         return True
     elsewhere = [view for view in scene.workers if view.wchan and "futex" not in view.wchan and view.wchan != "0"]
     return False if len(elsewhere) == len(scene.workers) else None  # another of its threads may poll
@@ -109,13 +119,28 @@ def surely_polled(scene: Scene) -> bool:
 
 def lock_held(scene: Scene) -> list[Prediction]:
     waiters = [view for view in scene.workers if view.wchan.startswith(_LOCK_WAITS)]
-    told = scene.run.waits_for_baton
+    told, lock = scene.run.waits_for_baton, facts.held_lock(scene)
+    polled = lock is not None and lock.owner is not None and surely_polled(scene)
     said = f"{seen.who(waiters)} in {waiters[0].wchan}" if waiters else told or "no rank waits for a lock"
+    if lock is not None and (waiters or told or polled):
+        said = f"{said if waiters or told else 'a rank polls'}; {lock.text}"
     return [
-        expect("wchan", "ranks wait for a file lock", said, bool(waiters) or told is not None),
+        expect("wchan", "ranks wait for a file lock", said, bool(waiters) or told is not None or polled),
+        expect(
+            "lock_owner",
+            "who holds the lock does nothing",
+            "not looked at" if lock is None else lock.text,
+            None if lock is None else lock.owner_idle,
+        ),
         expect("rank_cpu", "every rank waits", seen.cpu(scene), _lock_waiters(scene)),
         *nobody_works(scene),
     ]
+
+
+def lock_frozen(scene: Scene) -> bool:
+    """Whether the kernel has a rank waiting for a lock whose holder is stopped."""
+    lock = facts.held_lock(scene)
+    return lock is not None and lock.owner_stopped and bool(lock.waiters)
 
 
 def cuda_init(scene: Scene) -> list[Prediction]:
@@ -130,19 +155,41 @@ def cuda_init(scene: Scene) -> list[Prediction]:
 
 
 def pipe_full(scene: Scene) -> list[Prediction]:
-    inside = [view for view in scene.living if "pipe_write" in view.wchan]
+    inside = _pipe_writers(scene)
     said = f"{seen.who(inside)} waits to write into it" if inside else "none does"
+    full = _full_pipe(scene)
     return [
-        expect("wchan", "a process waits to write into a pipe", said, bool(inside)),
+        expect("wchan", "a process waits to write into a pipe", f"{said}: {full.text}" if full else said, bool(inside)),
+        expect("pipe", "its output's pipe is full", full.text if full else "not seen", True if full else None),
         *nobody_works(scene),
     ]
 
 
+def _pipe_writers(scene: Scene) -> list[ProcView]:
+    return [view for view in scene.living if "pipe_write" in view.wchan]
+
+
+def _full_pipe(scene: Scene) -> facts.PipeEnd | None:
+    """Another pipe than that of its output may be the full one: that those have room refutes nothing."""
+    return next((pipe for view in _pipe_writers(scene) for pipe in facts.pipes(scene, view) if pipe.full), None)
+
+
+def reader_frozen(scene: Scene) -> bool:
+    """Whether who should read the full pipe is stopped."""
+    full = _full_pipe(scene)
+    return full is not None and full.reader_stopped
+
+
 def stopped(scene: Scene) -> list[Prediction]:
     views = scene.stopped
-    return [
-        expect("state", "a process is stopped", f"{seen.who(views)} in state T" if views else "none is", bool(views))
-    ]
+    said = f"{seen.who(views)} in state {views[0].state}{by_whom(scene)}" if views else "none is"
+    return [expect("state", "a process is stopped", said, bool(views))]
+
+
+def by_whom(scene: Scene) -> str:
+    """`` traced by process 4711 (gdb, stopped)``: who holds a stopped process, where a look has shown it."""
+    tracers = [who for view in scene.stopped if (who := facts.tracer(scene, view))]
+    return f", traced by {tracers[0]}" if tracers else ""
 
 
 def gpu_fault(scene: Scene) -> list[Prediction]:
@@ -162,11 +209,13 @@ def fresh_fault(scene: Scene) -> bool:
 
 
 def shm_full(scene: Scene) -> list[Prediction]:
-    facts = scene.facts("shm_free_mib", 300.0)
-    free = facts[-1].value if facts else None
-    full = None if not isinstance(free, (int, float)) else free < 1
+    space = facts.shm(scene)
+    if space is None:
+        said = "not looked at"
+    else:
+        said = f"{space[0]:g} MiB free" + (f" of {space[1]:g} MiB in /dev/shm" if space[1] is not None else "")
     return [
-        expect("shm", "/dev/shm is full", "not looked at" if free is None else f"{free} MiB free", full),
+        expect("shm", "/dev/shm is full", said, None if space is None else space[0] < 1.0),
         ranks_wait(scene),
         *nobody_works(scene),
     ]

@@ -1,0 +1,123 @@
+"""TCP sockets of processes: how many in which state, whom they call in vain, what waits in their queues."""
+
+import os
+import socket
+import struct
+
+from . import procfs
+from .identity import Fds
+
+MOST_SOCKETS = 32
+"""Rows a process, those with something to tell first."""
+
+STATES = {  # include/net/tcp_states.h
+    1: "established", 2: "syn_sent", 3: "syn_recv", 4: "fin_wait1", 5: "fin_wait2", 6: "time_wait", 7: "close",
+    8: "close_wait", 9: "last_ack", 10: "listen", 11: "closing", 12: "new_syn_recv",
+}  # fmt: skip
+_TOLD = ("syn_sent", "close_wait", "established")
+
+
+def look(request: "dict[str, Any]") -> "dict[str, Any]":
+    """``{"sockets": {pid: {"states", "tcp": [...]}|null}, "master": ...|null, "looked"}``; see the protocol. ``master``
+    asks for an address and port that ranks are to meet at."""
+    pids = [int(pid) for pid, _ in request["procs"]]
+    tables: "dict[str, dict[str, Row]]" = {}
+    found = {pid: _of(pid, tables) for pid in pids}
+    master = request.get("master")
+    return {
+        "sockets": {str(pid): row for pid, row in found.items()},
+        "master": _master(str(master[0]), int(master[1]), tables) if master else None,
+        "looked": pids,
+    }
+
+
+class Row:
+    """A line of ``/proc/net/tcp`` (proc_net_tcp.rst). Queues in bytes; of a listener, connections to be accepted."""
+
+    __slots__ = ("here", "received", "sent", "state", "timer", "tries", "uid", "way")
+
+    def __init__(self, fields: "list[bytes]"):
+        self.here, self.way = _address(fields[1]), _address(fields[2])
+        self.state = STATES.get(int(fields[3], 16), "other")
+        sent, _, received = fields[4].partition(b":")
+        self.sent, self.received = int(sent, 16), int(received, 16)
+        self.tries = int(fields[6], 16)
+
+    def told(self) -> "dict[str, Any]":
+        return {
+            "state": self.state,
+            "here": "%s:%d" % self.here,
+            "peer": "%s:%d" % self.way,
+            "unsent": self.sent,
+            "unread": self.received,
+            "tries": self.tries,
+        }
+
+
+def _of(pid: int, tables: "dict[str, dict[str, Row]]") -> "dict[str, Any] | None":
+    try:
+        namespace = os.readlink("/proc/%d/ns/net" % pid)
+    except OSError:
+        return None
+    if namespace not in tables:
+        tables[namespace] = _table(pid)
+    table = tables[namespace]
+    own = [table[inode] for inode in Fds(pid).sockets if inode in table]
+    states: "dict[str, int]" = {}
+    for row in own:
+        states[row.state] = states.get(row.state, 0) + 1
+    telling = [row for row in own if row.state in _TOLD]
+    telling.sort(key=lambda row: (_TOLD.index(row.state), -row.sent - row.received))
+    return {"states": states, "tcp": [row.told() for row in telling[:MOST_SOCKETS]]}
+
+
+def _table(pid: int) -> "dict[str, Row]":
+    """All sockets of the process's network namespace, by inode."""
+    found: "dict[str, Row]" = {}
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = procfs.read_all("/proc/%d/net/%s" % (pid, name), 8 << 20).split(b"\n")[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split(None, 10)
+            try:
+                found[fields[9].decode()] = Row(fields)
+            except (IndexError, ValueError, struct.error):
+                continue
+    return found
+
+
+def _address(field: bytes) -> "tuple[str, int]":
+    """Words of four bytes in the host's order; IPv4 in IPv6 is shown as IPv4."""
+    raw, _, port = field.partition(b":")
+    words = struct.pack("=%dI" % (len(raw) // 8), *[int(raw[n : n + 8], 16) for n in range(0, len(raw), 8)])
+    if len(words) == 16 and words.startswith(b"\0" * 10 + b"\xff\xff"):
+        words = words[12:]
+    return socket.inet_ntop(socket.AF_INET if len(words) == 4 else socket.AF_INET6, words), int(port, 16)
+
+
+def _master(name: str, port: int, tables: "dict[str, dict[str, Row]]") -> "dict[str, Any]":
+    """Whether that is this host, and if so whether anybody listens there."""
+    here = _is_here(name)
+    rows = [row for table in tables.values() for row in table.values() if row.state == "listen" and row.here[1] == port]
+    return {"name": name, "port": port, "here": here, "listening": bool(rows) if here else None}
+
+
+def _is_here(name: str) -> bool:
+    """By name or by an address that can be bound; other names would have to be looked up, which may take long."""
+    if name in ("localhost", os.uname().nodename, os.uname().nodename.split(".")[0]):
+        return True
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                probe.bind((socket.inet_ntop(family, socket.inet_pton(family, name)), 0))
+                return True
+        except OSError:
+            continue
+    return False
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
