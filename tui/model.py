@@ -568,6 +568,21 @@ class PhaseSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class Usual:
+    """How long a phase took in ``launches`` past launches like this one: ``low_s`` to ``high_s`` seconds, outliers left
+    out, of which nobody was seen at work for up to ``quiet_s`` at a time.
+
+    ``start`` is ``warm`` or ``cold`` where past starts fall into fast and slow ones, else empty.
+    """
+
+    low_s: float
+    high_s: float
+    quiet_s: float
+    launches: int
+    start: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchView:
     launch: Launch
     verdict: Verdict
@@ -578,6 +593,14 @@ class LaunchView:
     """When the monitor first saw it, on its own timeline."""
     ahead: tuple[PhaseId, ...] = ()
     """The phases that usually follow the present one for this framework, in order; empty where that is not known."""
+    usual: Mapping[PhaseId, tuple[Usual, ...]] = field(default_factory=dict[PhaseId, tuple[Usual, ...]])
+    """What past launches like this one took, where they are known; warm starts before cold ones."""
+
+    def usual_at(self, t: float) -> Usual | None:
+        """Of the present phase, the kind of start that still fits at ``t``, else the slowest."""
+        began = self.spans[-1].start if self.spans else self.verdict.phase_since
+        known = self.usual.get(self.verdict.phase, ())
+        return next((usual for usual in known if t - began <= usual.high_s), known[-1] if known else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tui.history import History
-    from tui.model import Diagnosis, Launch, PhaseSpan, Verdict
+    from tui.model import Diagnosis, Launch, PhaseId, PhaseSpan, Usual, Verdict
 
 __all__ = ["diagnose", "phase_spans"]
 
 
-def diagnose(history: History, launch: Launch, now: float, previous: Verdict | None = None) -> Diagnosis:
+def diagnose(
+    history: History,
+    launch: Launch,
+    now: float,
+    previous: Verdict | None = None,
+    usual: Mapping[PhaseId, tuple[Usual, ...]] | None = None,
+) -> Diagnosis:
     """Judge ``launch`` at ``now``, in seconds on the monitor's timeline. See :mod:`tui.diagnose.verdict`."""
     from tui.diagnose.verdict import diagnose as judge_now  # the history imports the log reader of this package
 
-    return judge_now(history, launch, now, previous)
+    return judge_now(history, launch, now, previous, usual)
 
 
 def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan, ...]:

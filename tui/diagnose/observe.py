@@ -4,6 +4,7 @@ was not sampled."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cached_property
 
 from tui.diagnose.cards import cards_of
@@ -15,7 +16,7 @@ from tui.diagnose.processes import proc_view
 from tui.diagnose.sweeps import Sweep, sweep
 from tui.diagnose.views import CONTEXT_MIB, LOOK_S, MB, GpuView, ProcView
 from tui.history import History, HostHistory, LogTrack, ProcTrack
-from tui.model import Fact, Launch, Member
+from tui.model import Fact, Launch, Member, PhaseId, Usual
 from tui.numbers import mean
 from tui.track import COVERED
 
@@ -29,8 +30,15 @@ STARTED_SLACK_S = 30.0
 class Scene:
     """A launch at ``now``. Everything is computed once, when asked for."""
 
-    def __init__(self, history: History, launch: Launch, now: float) -> None:
+    def __init__(
+        self,
+        history: History,
+        launch: Launch,
+        now: float,
+        usual: Mapping[PhaseId, tuple[Usual, ...]] | None = None,
+    ) -> None:
         self.history, self.launch, self.now = history, launch, now
+        self.usual = usual or {}
         self.unmoved_s = 0.0
         """For how many observed seconds nothing has moved that no wait looks like, as carried from the step before."""
 

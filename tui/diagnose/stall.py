@@ -15,6 +15,7 @@ from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.hypotheses.workers import disbelieved
 from tui.diagnose.judgement import Judgement, fitting, silence
 from tui.diagnose.observe import Scene
+from tui.diagnose.patience import patient
 from tui.diagnose.phases import title
 from tui.model import Explanation
 
@@ -225,7 +226,8 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
     least = LOOKS * scene.interval_s
-    return max(SUSPECT_S * patience, 1.5 * rhythm, least), max(HUNG_S * patience, 3.0 * rhythm, least)
+    suspect_s, hung_s = max(SUSPECT_S * patience, 1.5 * rhythm, least), max(HUNG_S * patience, 3.0 * rhythm, least)
+    return patient(scene, suspect_s, hung_s)
 
 
 def _circumstances(scene: Scene, clock: Clock, pace: float) -> Iterator[float]:

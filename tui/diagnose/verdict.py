@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tui.diagnose.clock import Clock
@@ -13,7 +14,7 @@ from tui.diagnose.observe import Scene
 from tui.diagnose.odd import odd
 from tui.diagnose.phases import remedy
 from tui.history import History
-from tui.model import Diagnosis, Launch, RankPhase, Verdict, Wanted
+from tui.model import Diagnosis, Launch, PhaseId, RankPhase, Usual, Verdict, Wanted
 
 OVER = frozenset({"ready", "ended"})
 """Nothing is left to be done about what slowed the start."""
@@ -28,13 +29,20 @@ TAKEN_BACK_S = 120.0
 SWEEP_EVERY_S = 20.0
 
 
-def diagnose(history: History, launch: Launch, now: float, previous: Verdict | None = None) -> Diagnosis:
+def diagnose(
+    history: History,
+    launch: Launch,
+    now: float,
+    previous: Verdict | None = None,
+    usual: Mapping[PhaseId, tuple[Usual, ...]] | None = None,
+) -> Diagnosis:
     """Judge ``launch`` at ``now`` (seconds on the monitor's timeline) from what ``history`` holds.
 
-    Pure: no clock, no I/O; what must outlive a step is in ``previous.memory``. The facts wanted are for the session to
+    Pure: no clock, no I/O; what must outlive a step is in ``previous.memory``. ``usual`` is what the phases of past
+    launches like it took, where that is known: it only ever makes more patient. The facts wanted are for the session to
     fetch, as fast as it sees fit.
     """
-    scene = Scene(history, launch, now)
+    scene = Scene(history, launch, now, usual)
     memory = dict(previous.memory) if previous is not None else {}
     clock = Clock(memory, scene)
     judgement = judge(scene, clock)

@@ -84,8 +84,12 @@ def as_json(snapshot: Snapshot) -> dict[str, Any]:
         "v": 1,
         "taken_at": at,
         "hosts": [_host(host, snapshot.launches) for host in snapshot.hosts],
-        "launches": [row(snapshot.t, at, view.launch, view.verdict) for view in snapshot.launches],
+        "launches": [_launch(snapshot.t, at, view) for view in snapshot.launches],
     }
+
+
+def _launch(t: float, at: str, view: LaunchView) -> dict[str, Any]:
+    return row(t, at, view.launch, view.verdict, view.usual_at(t))
 
 
 def _host(host: HostView, launches: Iterable[LaunchView]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tui.model import Explanation, Gpu, HostView, LaunchView, ProcView, Snapshot
+from tui.record.usual import words
 
 _GPU_HEAD = ("GPU", "name", "util %", "memory MiB", "power W", "°C", "SM MHz", "note")
 _PROC_HEAD = (
@@ -84,7 +85,9 @@ def _launch(sheet: _Terminal | _Markdown, view: LaunchView) -> None:
     cause = f" ({verdict.cause}, {verdict.strength})" if verdict.cause else ""
     alive = f"{_number(verdict.alive)} of {_number(verdict.expected)} ranks alive"
     sheet.head(f"{launch.name} on {', '.join(launch.hosts)}: {verdict.id.upper()}{cause}")
-    sheet.say(f"phase {verdict.phase}, {alive}, log still for {_seconds(verdict.silent_s)}")
+    usual = view.usual_at(verdict.t)
+    took = f" ({words(usual)})" if usual is not None else ""
+    sheet.say(f"phase {verdict.phase}{took}, {alive}, log still for {_seconds(verdict.silent_s)}")
     for sentence in (*verdict.reasons, *([verdict.remedy] if verdict.remedy else [])):
         sheet.say(sentence)
     rivals = [

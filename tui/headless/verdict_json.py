@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.model import Launch, Verdict
+from tui.model import Launch, Usual, Verdict
 
 
 def _round(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-def row(t: float, at: str, launch: Launch, verdict: Verdict) -> dict[str, Any]:
-    """``t``: seconds on the timeline of the caller; ``at``: the same moment as ISO 8601 in UTC."""
+def row(t: float, at: str, launch: Launch, verdict: Verdict, usual: Usual | None = None) -> dict[str, Any]:
+    """``t``: seconds on the timeline of the caller; ``at``: the same moment as ISO 8601 in UTC; ``usual``: what the
+    present phase took in past launches."""
     progress = verdict.progress
     attempt = max(launch.attempt, verdict.attempt)
     return {
@@ -23,6 +24,14 @@ def row(t: float, at: str, launch: Launch, verdict: Verdict) -> dict[str, Any]:
         "framework": verdict.framework or launch.framework,
         "phase": verdict.phase,
         "phase_s": _round(max(0.0, t - verdict.phase_since)),
+        "usual": None
+        if usual is None
+        else {
+            "low_s": _round(usual.low_s),
+            "high_s": _round(usual.high_s),
+            "launches": usual.launches,
+            "start": usual.start or None,
+        },
         "progress": None
         if progress is None
         else {"done": progress.done, "total": progress.total, "unit": progress.unit, "eta_s": _round(progress.eta_s)},

@@ -5,14 +5,14 @@ Live, replayed and headless sessions all judge through this, so they cannot diff
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tui.diagnose import diagnose, phase_spans
 from tui.diagnose.markers import Markers, load
 from tui.diagnose.spans import phases_ahead
 from tui.history import History
-from tui.model import HostView, Launch, LaunchView, LogView, Sample, Verdict, Wanted
+from tui.model import HostView, Launch, LaunchView, LogView, PhaseId, Sample, Usual, Verdict, Wanted
 from tui.session.book import HostBook
 
 
@@ -22,11 +22,23 @@ class _Judged:
     verdict: Verdict | None = None
 
 
+def nothing_usual(launch: Launch) -> Mapping[PhaseId, tuple[Usual, ...]]:
+    """A recording is judged by what it holds: nothing is known of other launches."""
+    return {}
+
+
 class Engine:
-    def __init__(self, hosts: Iterable[str], markers: Callable[[], Markers] = load) -> None:
-        """``markers`` gives what logs are read by; it is asked when the first line comes."""
+    def __init__(
+        self,
+        hosts: Iterable[str],
+        markers: Callable[[], Markers] = load,
+        usual: Callable[[Launch], Mapping[PhaseId, tuple[Usual, ...]]] = nothing_usual,
+    ) -> None:
+        """``markers`` gives what logs are read by; it is asked when the first line comes. ``usual`` gives what past
+        launches like one took; it is asked at every verdict."""
         self.history = History(markers)
         self._markers = markers
+        self._usual = usual
         self.books = {name: HostBook(name) for name in hosts}
         self._judged: dict[str, _Judged] = {}
 
@@ -41,10 +53,11 @@ class Engine:
         wanted: list[Wanted] = []
         for launch in launches:
             judged = self._judged.setdefault(launch.id, _Judged(seen_since=now))
-            diagnosis = diagnose(self.history, launch, now, judged.verdict)
+            usual = self._usual(launch)
+            diagnosis = diagnose(self.history, launch, now, judged.verdict, usual)
             judged.verdict = diagnosis.verdict
             wanted += diagnosis.wanted
-            views.append(self._view(launch, diagnosis.verdict, judged.seen_since, now))
+            views.append(replace(self._view(launch, diagnosis.verdict, judged.seen_since, now), usual=usual))
         return views, wanted
 
     def host_views(self, now: float) -> tuple[HostView, ...]:

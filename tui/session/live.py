@@ -15,6 +15,7 @@ from typing import Any
 from tui.collect.host import Hello, Host
 from tui.errors import HostError
 from tui.model import Dump, Fact, HostState, Launch, LaunchView, Sample, Snapshot, Wanted
+from tui.record.baselines import Baselines
 from tui.session.capture import Capture
 from tui.session.discover import Discovery
 from tui.session.engine import Engine
@@ -36,7 +37,8 @@ class LiveSession:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._markers = OwnMarkers()
-        self._engine = Engine((name for name, _ in plan.channels), self._markers)
+        self._baselines = Baselines()
+        self._engine = Engine((name for name, _ in plan.channels), self._markers, self._baselines.usual)
         self._hosts = {name: Host(name, channel, self, interval_s=plan.interval_s) for name, channel in plan.channels}
         self._discovery = Discovery(pids=plan.pids, logs=plan.logs, ports=plan.ports)
         self._follower = Follower(self._hosts, self._discovery, self._markers)
@@ -66,6 +68,7 @@ class LiveSession:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._baselines.close()
 
     async def take_stacks(self, launch_id: str) -> None:
         """Stacks of all ranks of a launch; nothing of it pauses a target."""
@@ -133,6 +136,7 @@ class LiveSession:
             self._judged_at = now
             views, wanted = self._engine.judge(self._discovery.launches(), now)
             self._views = tuple(views)
+            self._baselines.note(self._engine.history, views)
             self._look(wanted, now)
         return self._as_it_stands(now)
 

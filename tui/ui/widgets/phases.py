@@ -6,6 +6,7 @@ import math
 from collections import Counter
 
 from tui.model import LaunchView, PhaseSpan, Progress, Verdict
+from tui.record.usual import words
 from tui.ui import format as fmt
 from tui.ui.lines import Line, bar, fit, merge, pad, width_of
 from tui.ui.view import View
@@ -35,7 +36,7 @@ def paint_phases(view: View, width: int, height: int) -> list[Line]:
     spans = spans_of(launch)
     if not spans:
         return [[("phase unknown", "dim"), (": the log has not named one yet", "dim")]]
-    details = _details(launch, width)
+    details = _details(launch, width, view.now)
     chain = _chain(view, launch, spans, width) if width >= 96 and height >= 4 else None
     rows = chain if chain is not None else [_short(view, launch, spans, width)]
     return (rows + details)[:height]
@@ -110,17 +111,22 @@ def _short(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], width: 
     return line
 
 
-def _details(launch: LaunchView, width: int) -> list[Line]:
-    rows: list[Line] = []
+def _details(launch: LaunchView, width: int, now: float) -> list[Line]:
+    """Progress, which ranks are apart and what is usual, in as few rows as they need; the first matter most."""
     progress, apart = launch.verdict.progress, ranks_apart(launch.verdict)
-    first: Line = _progress(progress, width) if progress else []
-    if apart:
-        gap = 3 if first else 0
-        if width_of(first) + gap + len(apart) <= width:
-            first += [(" " * gap, "text"), (apart, "warn")]
+    parts: list[Line] = [_progress(progress, width)] if progress else []
+    parts += [[(fit(apart, width), "warn")]] if apart else []
+    usual = launch.usual_at(now)
+    if usual is not None:
+        parts.append([(fit(words(usual), width), "dim")])
+    rows: list[Line] = []
+    for part in parts:
+        row = next((row for row in rows if width_of(row) + 3 + width_of(part) <= width), None)
+        if row is None:
+            rows.append(part)
         else:
-            rows.append([(fit(apart, width), "warn")])
-    return [first, *rows] if first else rows
+            row += [("   ", "text"), *part]
+    return rows
 
 
 def _progress(progress: Progress, width: int) -> Line:

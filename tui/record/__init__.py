@@ -1,0 +1,1 @@
+"""What past launches took, for the next ones: measured, kept, and told as what is usual."""
