@@ -123,6 +123,8 @@ class Story:
         self.start = datetime(2026, 3, 4, 7, 0, 0, tzinfo=timezone.utc) + timedelta(seconds=self.chance.randrange(9**6))
         self.nvml = True
         self.no_keys: set[str] = set()
+        self.wobble = 2.0
+        """MiB by which resident memory goes up and down though nothing is kept."""
         self.truth: dict[str, Any] = {}
         self.phases: list[tuple[float, float, str]] = []
         self.windows: list[tuple[float, float, list[str], list[str]]] = []
@@ -211,7 +213,7 @@ class Story:
         row: dict[str, Any] = {
             "rank": name, "state": state, "cpu_pct": round(cpu, 1), "threads": 60,
             "wchan": "0" if state in "RZ" else act.wchan, "read_mbps": round(read, 2),
-            "rss_mib": round(host.rss[name] + chance.gauss(0, 2)), "net_rx_mbps":
+            "rss_mib": round(host.rss[name] + chance.gauss(0, self.wobble)), "net_rx_mbps":
             round(act.net * chance.uniform(0.6, 1.4) + abs(chance.gauss(0, 0.02)), 2),
             "children": [
                 {"comm": comm, "n": n, "cpu_pct": round(max(0.0, chance.gauss(pct, 0.05 * pct + 0.02)), 1)}

@@ -47,6 +47,8 @@ class Clock:
         self.held: Mapping[str, Any] | None = memory.get("held")
         self.rested: bool = memory.get("rested", False)
         """Whether it was seen ready and not stuck."""
+        self.rest: dict[str, Any] = dict(memory.get("rest", {}))
+        """Where its ranks rest between requests (:mod:`tui.diagnose.rest`)."""
         self._pending: float | None = memory.get("pending")
         self._now = scene.now
         self._hear(scene)
@@ -94,6 +96,10 @@ class Clock:
         """Add the time since the step before to what a healthy slowness or wait has cost."""
         if self.before is not None:
             self.slow[cause] = self.slow.get(cause, 0.0) + self._now - self.before
+
+    def main_cause(self) -> tuple[str, float]:
+        """What held the start up longest, and for how many seconds."""
+        return max(self.slow.items(), key=lambda item: item[1], default=("idle", 0.0))
 
     def note_build(self, phase: str) -> None:
         if phase not in self.built:
@@ -149,4 +155,5 @@ class Clock:
             "rested": self.rested,
             "pending": self._pending,
             "held": self.held,
+            "rest": self.rest,
         }

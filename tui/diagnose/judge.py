@@ -17,7 +17,8 @@ from tui.diagnose.judgement import Judgement, amount, fitting, silence
 from tui.diagnose.movement import last_movement
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import PLAIN_WORK, title
-from tui.diagnose.stall import HUNG_S, SUSPECT_S, judge_stall, stall_reasons
+from tui.diagnose.serving import NOTABLE_S, served
+from tui.diagnose.stall import judge_stall
 from tui.diagnose.views import ProcView
 from tui.model import CauseId, Explanation
 
@@ -49,9 +50,6 @@ LIKELY: Mapping[str, CauseId] = {
 }
 """What most hangs in a phase turned out to be, for want of any signal."""
 
-NOTABLE_S = 60.0
-"""From this on, what slowed a start is named when it is over."""
-
 _FIRST_LOOK_S = 20.0
 """How long a launch whose log was still before is looked at before its waiting is called anything."""
 
@@ -70,7 +68,7 @@ def judge(scene: Scene, clock: Clock) -> Judgement:
         clock.note(scene, solid_t=None)
         return decided
     if scene.run.ready:
-        return _unheard(scene, clock) or _served(scene, clock)
+        return _unheard(scene, clock) or served(scene, clock)
     return _start_up(scene, clock)
 
 
@@ -129,7 +127,7 @@ def _note_work(scene: Scene, clock: Clock, at_work: list[tuple[Hypothesis, Expla
 
 def _on_the_way(scene: Scene, clock: Clock, judgement: Judgement, alive: list[Explanation]) -> Judgement:
     judgement.explanations = tuple(alive)
-    cause, seconds = _main_cause(clock)
+    cause, seconds = clock.main_cause()
     if scene.phase == "training_step" and seconds >= NOTABLE_S:
         judgement.cause = cause
         judgement.reasons.append(f"its start was slow for {seconds:.0f} s: {title(cause)}")
@@ -150,49 +148,7 @@ def _waiting(
     return Judgement("waiting", "weak", hypothesis.cause, reasons, tuple(healthy), quiet_s=clock.quiet_s)
 
 
-# ------------------------------------------------------------------------------------------------- serving and progress
-
-
-def _served(scene: Scene, clock: Clock) -> Judgement:
-    """A ready server is ready for ever, unless its GPUs spin without working: then a request hangs."""
-    stuck = _request(scene, "collective_spin") or _request(scene, "rank_wait")
-    clock.note(scene, solid_t=None if stuck is not None else scene.now)
-    if stuck is None or clock.quiet_s < SUSPECT_S * 2:
-        return _ready(clock)
-    asked = scene.run.request_t is not None or clock.rested or stuck.cause != "collective_spin"
-    hung = clock.quiet_s >= HUNG_S * 2 and asked
-    telling = next(p.seen for p in stuck.predictions if p.outcome == "fits")
-    rest = [reason for reason in stall_reasons(scene) if reason not in telling]
-    reasons = [f"ready, but a request does not end: {telling}", *rest]
-    if not asked:
-        reasons.append("whether anything was asked of it has not been seen")
-    verdict, strength = ("hung", "firm") if hung else ("suspect", "weak")
-    return Judgement(
-        verdict, strength, stuck.cause, reasons, (stuck,), probe="stacks", quiet_s=clock.quiet_s, still=True
-    )
-
-
-def _request(scene: Scene, cause: str) -> Explanation | None:
-    """The explanation that a request hangs, where it is alive."""
-    for hypothesis in HUNG_HYPOTHESES if scene.workers else ():
-        if hypothesis.cause == cause and hypothesis.concerns("serving"):
-            explanation = hypothesis.explain(scene)
-            return explanation if explanation.alive else None
-    return None
-
-
-def _ready(clock: Clock) -> Judgement:
-    clock.rested = True
-    cause, seconds = _main_cause(clock)
-    reasons = ["it said that it is ready"]
-    if seconds >= NOTABLE_S:
-        reasons.append(f"its start was slow for {seconds:.0f} s: {title(cause)}")
-    return Judgement("ready", "firm", cause if seconds >= NOTABLE_S else "idle", reasons)
-
-
-def _main_cause(clock: Clock) -> tuple[CauseId, float]:
-    """What held the start up longest, and for how many seconds."""
-    return max(clock.slow.items(), key=lambda item: item[1], default=("idle", 0.0))
+# ------------------------------------------------------------------------------------------------------------ progress
 
 
 def _progressing(scene: Scene, clock: Clock) -> Judgement | None:

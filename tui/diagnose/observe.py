@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Any
 
 from tui.diagnose.cards import cards_of
 from tui.diagnose.kernel_log import Xid, xid
@@ -41,6 +42,8 @@ class Scene:
         self.usual = usual or {}
         self.unmoved_s = 0.0
         """For how many observed seconds nothing has moved that no wait looks like, as carried from the step before."""
+        self.rest: Mapping[str, Any] = {}
+        """Where its ranks were while it was ready and nothing was asked, as carried along."""
 
     # ------------------------------------------------------------------------------------------------ hosts and logs
 

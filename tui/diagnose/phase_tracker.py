@@ -66,6 +66,7 @@ class Run:
         self.lines = 0
         self.request_t: float | None = None
         self.waits_for_baton: str | None = None
+        """The last line that said so of a lock file, of a build or of the hub's cache."""
         self.tracebacks: list[Traceback] = []
         self.world = 0
         """How many ranks the job has, as its own lines count them; 0 where none does."""
@@ -118,6 +119,8 @@ class Run:
 
     def take(self, marker: Marker, rank: int | None, frame: Frame | None, t: float | None, text: str) -> bool:
         """Fold a recognised line in; says whether it counts as progress."""
+        if marker.id == "hub.lock":
+            self.waits_for_baton = text[-200:]
         if marker.edge in ("heartbeat", "neutral") or (marker.during and self.phase not in marker.during):
             return False
         if marker.framework and marker.name not in self._kinds:
@@ -243,7 +246,7 @@ class Run:
     def _remember(self, marker: Marker, t: float | None, text: str) -> None:
         if marker.id == "jit.baton":
             self.waits_for_baton = text[-200:]
-        elif marker.phase == "jit_build":
+        elif marker.phase == "jit_build" or "acquire lock" in (self.waits_for_baton or ""):
             self.waits_for_baton = None
         if marker.id == "request.begin":
             self.request_t = t

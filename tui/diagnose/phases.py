@@ -326,17 +326,22 @@ def is_healthy(cause: str) -> bool:
 
 
 BUSY_CORE_S: Mapping[str, float] = {
+    "import": 900.0,
+    "spawn": 900.0,
     "weight_load": 300.0,
     "draft_load": 300.0,
-    "kv_alloc": 300.0,
-    "post_load": 900.0,
+    "kv_alloc": 120.0,
+    "post_load": 600.0,
+    "jit_build": 1800.0,
+    "data_index": 1800.0,
     "training_step": 300.0,
     "checkpoint_save": 900.0,
     "graph_capture": 900.0,
     "warmup": 900.0,
 }
-"""How long busy cores alone, without bytes, memory that grows or GPU work, pass for work in a phase. Phases that are
-made of bytes: five minutes; repacking takes up to 6.5 minutes (SGLang issue 9162)."""
+"""How long busy cores alone, without bytes, compilers, memory that grows or GPU work, pass for work in a phase. Phases
+that are made of bytes: five minutes; a KV cache is there in seconds; repacking takes up to 6.5 minutes (SGLang issue
+9162), an import up to ten, one module of kernels 9 (aiter issue 2336)."""
 
 BUSY_CORE_ELSE_S = 2400.0
 """The same for every other phase that computes on the CPU: compiles of 37 minutes are on record."""

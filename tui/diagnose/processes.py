@@ -76,18 +76,28 @@ def _trickles(host: HostHistory, proc: ProcTrack, now: float) -> bool:
 
 
 def _grows(host: HostHistory, proc: ProcTrack, now: float, look_s: float) -> bool:
-    """Whether its memory rose from third to third of the long window, and rises still."""
+    """Whether its memory rose from third to third of the long window, by more than it goes up and down anyway, and
+    stands now above all that it was shortly before, at a pace not out of keeping with the whole rise: what is left of
+    a load that is over is no growth."""
     third = max(LONG_S / 3.0, 1.6 * host.interval_s)
 
-    def held(since: float, until: float) -> float | None:
-        values = proc.track.values("rss_mib", max(since, proc.seen_t), until)
-        return median(values) if values else None
+    def held(since: float, until: float) -> list[float]:
+        return proc.track.values("rss_mib", max(since, proc.seen_t), until)
 
-    lately = [held(now - k * look_s, now - (k - 1) * look_s) for k in (2, 1)]
     thirds = [held(now - k * third, now - (k - 1) * third) for k in (3, 2, 1)]
-    return _rises(lately, GROWING_MIB * 2.0 / 3.0) and _rises(thirds, GROWING_MIB)
+    lately, before = held(now - look_s, now), held(now - 3.0 * look_s, now - look_s - 1e-6)
+    if not all(thirds) or not lately or not before:
+        return False
+    wobble = _wobble([value for part in thirds for value in part])
+    if not all(median(b) - median(a) >= max(GROWING_MIB, 2.0 * wobble) for a, b in pairwise(thirds)):
+        return False
+    usual = (median(thirds[2]) - median(thirds[0])) * look_s / (2.0 * third)
+    least = max(GROWING_MIB / 3.0, _wobble([*before, *lately]), 0.05 * usual)
+    return median(lately) - max(before) >= least
 
 
-def _rises(values: list[float | None], least: float) -> bool:
-    known = [value for value in values if value is not None]
-    return len(known) == len(values) and all(b - a >= least for a, b in pairwise(known))
+def _wobble(values: list[float]) -> float:
+    """How far a memory reading goes up and down by itself, about one standard deviation, by what it gave back: what
+    only grows gives nothing back."""
+    back = [a - b for a, b in pairwise(values) if a > b]
+    return 2.0 * sum(back) / max(1, len(values) - 1)

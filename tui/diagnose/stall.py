@@ -6,6 +6,7 @@ observed quiet only; a gap in observation stops them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from tui.diagnose.clock import Clock
@@ -20,9 +21,12 @@ from tui.diagnose.phases import title
 from tui.model import Explanation
 
 SUSPECT_S = 32.0
-HUNG_S = 78.0
-"""Observed quiet after which a stall that no healthy explanation fits is suspect, and hung; times the patience of the
-explanation and of the phase. Compilers pause for up to 20 s between two files, readers for some seconds."""
+"""Observed quiet after which a stall that no healthy explanation fits is suspect, times the patience of the explanation
+and of the phase. Compilers pause for up to 20 s between two files, readers for some seconds."""
+
+CONFIRM_S = 46.0
+"""So much longer it must last to be called hung, times the square root of the patience: what asks for patience is in
+question before the stall is suspect, and each further look that sees nothing counts for more."""
 
 DECISIVE_S = 12.0
 """The same for evidence that speaks for itself: enough for a second look."""
@@ -39,7 +43,7 @@ NO_HYPOTHESIS = 2.0
 """The patience where no hung explanation stands either."""
 
 MOST_PATIENCE = 5.0
-"""No stall is watched for longer than six and a half minutes before it is called."""
+"""No stall is watched for longer than four and a half minutes before it is called, but for what names its own."""
 
 LOOKS = 3.1
 """Nothing is suspect before it was looked at so many times: rare looks can all fall into pauses."""
@@ -67,7 +71,7 @@ more, and a hung collective spins."""
 NOT_ALL_THERE = 2.0
 """More patience in setting up communicators while a rank has not said that it has come: it may still import."""
 
-PAUSED_BUILD = 2.5
+PAUSED_BUILD = 2.0
 """More patience where compilers or busy children were at work in this phase already."""
 
 UNWATCHED_PEERS = 1.7
@@ -163,9 +167,11 @@ def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_
     """What speaks for the cause first, then what was seen of ranks, GPUs, children and bytes; how long, at the end."""
     telling = _telling(explanation)
     quiet, *seen_so = stall_reasons(scene)
-    particular = [] if hypothesis.cause == "rank_wait" else [f"{title(hypothesis.cause)}: {telling}"]
+    plain = hypothesis.cause == "rank_wait" and explanation.predictions[0].signal == "ranks"
+    particular = [] if plain else [f"{title(hypothesis.cause)}: {telling}"]
     rest = [reason for reason in seen_so if not any(reason in said for said in particular)]
-    return [*particular, *rest, f"{quiet}; nothing has moved for {quiet_s:.0f} s"]
+    what = "nothing but busy cores" if disbelieved(scene) else "nothing"
+    return [*particular, *rest, f"{quiet}; {what} has moved for {quiet_s:.0f} s"]
 
 
 def _ruled_out(healthy: list[Explanation]) -> list[str]:
@@ -222,12 +228,17 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
     if hypothesis is None or not (hypothesis.particular or _is_missing(hypothesis)):
         patience = min(MOST_PATIENCE, patience * max(_circumstances(scene, clock, pace)))
     silent = scene.now - clock.heard if clock.heard is not None else 0.0
-    if hypothesis is not None and not _is_missing(hypothesis) and silent >= 2.0 * HUNG_S * patience:
+    if hypothesis is not None and not _is_missing(hypothesis) and silent >= 2.0 * (SUSPECT_S + CONFIRM_S) * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
     least = LOOKS * scene.interval_s
-    suspect_s, hung_s = max(SUSPECT_S * patience, 1.5 * rhythm, least), max(HUNG_S * patience, 3.0 * rhythm, least)
+    suspect_s, hung_s = max(SUSPECT_S * patience, 1.5 * rhythm, least), max(hung_after_s(patience), 3.0 * rhythm, least)
     return patient(scene, suspect_s, hung_s)
+
+
+def hung_after_s(patience: float) -> float:
+    """Quiet seconds until hung: 78 at a patience of 1, 176 at 3, 386 at 8."""
+    return SUSPECT_S * patience + CONFIRM_S * math.sqrt(patience)
 
 
 def _circumstances(scene: Scene, clock: Clock, pace: float) -> Iterator[float]:

@@ -84,6 +84,6 @@ def no_odd_worker(scene: Scene) -> Prediction:
     return expect(
         "ranks_compared",
         "no rank works while the others wait",
-        seen.who(odd) + " works" if odd else "none works",
+        seen.doing(odd) if odd else "none works",
         not odd,
     )

@@ -6,7 +6,7 @@ from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
-from tui.diagnose.views import CACHE_BPS, CONTEXT_MIB, FETCHING_BPS, READING_BPS, RECEIVING_BPS
+from tui.diagnose.views import CACHE_BPS, CONTEXT_MIB, FETCHING_BPS, READING_BPS, RECEIVING_BPS, ProcView
 from tui.model import Fact, Prediction
 
 
@@ -105,8 +105,15 @@ def _gpu_works(scene: Scene) -> bool | None:
 
 def _rank0(scene: Scene) -> list[Prediction]:
     odd = odd_workers(scene)
-    said = f"{seen.who(odd)} works: {_children_or_cpu(scene)}" if odd else f"{seen.cpu(scene)}; {seen.gpus(scene)}"
-    return [expect("ranks_compared", "few ranks work while the others wait for them", said, _known(scene, bool(odd)))]
+    reads = scene.phase == "post_load" and bool(odd) and all(_only_reads(view) for view in odd)
+    said = seen.doing(odd) if odd else f"{seen.cpu(scene)}; {seen.gpus(scene)}"
+    at_work = bool(odd) and not reads
+    return [expect("ranks_compared", "few ranks work while the others wait for them", said, _known(scene, at_work))]
+
+
+def _only_reads(view: ProcView) -> bool:
+    """Reads on where the others have read all: slow storage, no preparing."""
+    return (view.moves_bytes or view.in_storage) and not (view.builds or view.children_work or view.one_core)
 
 
 def _starved(scene: Scene) -> list[Prediction]:
@@ -212,16 +219,19 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
         "cpu_starved",
         _starved,
         not_phases=_SERVED,
+        wants=("surroundings",),
     ),
     Hypothesis(
         "memory_refault",
         _refaults,
         not_phases=_SERVED,
+        wants=("surroundings",),
     ),
     Hypothesis(
         "slow_download",
         _download,
         frozenset({"import", "spawn", "dist_init", "weight_download", "weight_load", "draft_load", "unknown"}),
+        wants=("sockets",),
     ),
     Hypothesis(
         "slow_import",
@@ -263,6 +273,7 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
         _elsewhere,
         frozenset({"jit_build"}),
         waits=True,
+        wants=("locks",),
     ),
     Hypothesis("gpu_work", _gpu_work),
     Hypothesis("cpu_work", _cpu_work, not_phases=_SERVED),

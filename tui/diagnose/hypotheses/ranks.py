@@ -15,7 +15,9 @@ from tui.diagnose.hypotheses.expected import (
     nobody_works,
     ranks_wait,
 )
+from tui.diagnose.hypotheses.workers import disbelieved
 from tui.diagnose.observe import Scene
+from tui.diagnose.rest import open_request
 from tui.model import Prediction
 
 
@@ -29,24 +31,43 @@ def rank_wait(scene: Scene) -> list[Prediction]:
     ]
 
 
-_RPC_WAITS = "No available shared memory broadcast block found"
-"""vLLM from 0.11 on says so each minute, only while the engine waits for an answer of its workers
-(``shm_broadcast.py``); while starting that is as healthy as not, of a server whose ranks all sleep it is not."""
-
-
 def request_waits(scene: Scene) -> list[Prediction]:
-    ready = scene.run.ready_t
-    told = [
-        line.t
-        for log in scene.logs
-        for line in log.tail
-        if line.t is not None and line.t >= scene.now - 150.0 and _RPC_WAITS in line.text
-    ]
-    waits = sum(1 for t in told if ready is None or t > ready) > 1
+    told = open_request(scene)
     return [
-        expect("log", "the engine says that it waits for its workers", "it does" if waits else "no such line", waits),
-        *rank_wait(scene),
+        expect("request", "a request was begun and has not ended", told or "nothing says so", told is not None),
+        *rank_wait(scene)[1:],
     ]
+
+
+def cores_wait(scene: Scene) -> list[Prediction]:
+    """Ranks that poll each other burn a core each; that it is no work shows in time, and in all that does not move."""
+    several = len(scene.workers) > 1
+    return [
+        busy_for_nothing(scene),
+        expect("ranks", "several ranks", f"{len(scene.workers)} ranks", several),
+        *_idly(scene),
+    ]
+
+
+def core_waits(scene: Scene) -> list[Prediction]:
+    """The same of a single process: a thread that spins for another of its own."""
+    alone = len(scene.workers) == 1
+    return [
+        busy_for_nothing(scene),
+        expect("ranks", "one process", f"{len(scene.workers)} processes", alone),
+        *_idly(scene),
+    ]
+
+
+def busy_for_nothing(scene: Scene) -> Prediction:
+    said = f"{seen.cpu(scene)}, and nothing else in {scene.unmoved_s:.0f} s: no byte, no growing memory, no GPU work"
+    return expect(
+        "rank_cpu", "busy cores and nothing else, for longer than work of this phase takes", said, disbelieved(scene)
+    )
+
+
+def _idly(scene: Scene) -> list[Prediction]:
+    return [gpus_idle(scene), ranks_wait(scene), *nobody_works(scene)]
 
 
 def thread_deadlock(scene: Scene) -> list[Prediction]:

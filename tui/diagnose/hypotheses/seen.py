@@ -128,15 +128,11 @@ def _watts(kind: str, power: list[float], group: list[GpuView]) -> str:
 
 def byte_flow(scene: Scene) -> str:
     views = scene.living
-    read = sum(view.read or 0.0 for view in views)
-    got = sum(view.received or 0.0 for view in views)
-    wrote = sum(view.write or 0.0 for view in views)
     if not any(view.read is not None or view.received is not None for view in views):
         return "bytes not known"
-    said = [f"{value / MB:.1f} MB/s {name}" for value, name in ((read, "read"), (got, "received"), (wrote, "written"))]
-    moving = [text for text, value in zip(said, (read, got, wrote), strict=True) if value >= 5e4]
-    little = "hardly a byte moved: " if read + got + wrote < 1e6 * len(views) / 4.0 and moving else ""
-    return little + ", ".join(moving) if moving else "no bytes read or received"
+    moving = flow(views)
+    little = "hardly a byte moved: " if sum(_flows(views)) < 1e6 * len(views) / 4.0 and moving else ""
+    return little + moving if moving else "no bytes read or received"
 
 
 def builders(scene: Scene) -> str:
@@ -153,6 +149,50 @@ def builders(scene: Scene) -> str:
     burned = sum(view.compilers or 0.0 for view in at_work) / 100.0
     named = ", ".join(f"{n} {comm}" for comm, n in names.most_common(3)) or "compilers"
     return f"{named} under {who(at_work)}, {burned:.1f} cores"
+
+
+def doing(views: Sequence[ProcView]) -> str:
+    """What those do that are at work, with a figure each kind of work: ``rank 0 reads 3.0 MB/s``."""
+    groups: dict[str, list[ProcView]] = {}
+    for view in views:
+        groups.setdefault(_kind_of_work(view), []).append(view)
+    return "; ".join(f"{who(group)} {_work(kind, group)}" for kind, group in groups.items())
+
+
+def _kind_of_work(view: ProcView) -> str:
+    if view.builds or view.children_work:
+        return "compilers" if view.builds else "children"
+    if view.many_cores or view.moves_bytes:
+        return "cores" if view.many_cores else "bytes"
+    return "storage" if view.in_storage else "memory" if view.grows else "cores"
+
+
+def _work(kind: str, views: Sequence[ProcView]) -> str:
+    if kind in ("compilers", "children"):
+        burned = sum((v.children or 0.0) + (v.compilers or 0.0) for v in views) / 100.0
+        return f"with {'compilers' if kind == 'compilers' else 'children'} at {burned:.1f} cores"
+    if kind == "bytes":
+        return f"at {flow(views) or 'a cache folder that grows'}"
+    if kind == "storage":
+        share = 100.0 * max(view.blocked_share for view in views)
+        return f"blocked in storage {share:.0f} % of the time and back"
+    burned = sum(view.cpu or 0.0 for view in views) / 100.0
+    return "with memory that grows" if kind == "memory" else f"at {burned:.1f} cores"
+
+
+def flow(views: Sequence[ProcView]) -> str:
+    """The bytes that move, by kind; empty where hardly one does."""
+    read, got, wrote = _flows(views)
+    said = ((read, "read"), (got, "received"), (wrote, "written"))
+    return ", ".join(f"{value / MB:.1f} MB/s {name}" for value, name in said if value >= 5e4)
+
+
+def _flows(views: Sequence[ProcView]) -> tuple[float, float, float]:
+    return (
+        sum(view.read or 0.0 for view in views),
+        sum(view.received or 0.0 for view in views),
+        sum(view.write or 0.0 for view in views),
+    )
 
 
 def children(scene: Scene) -> str:
