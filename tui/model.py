@@ -13,7 +13,7 @@ scenario's start). ``mono`` and ``wall`` are the watched host's ``CLOCK_MONOTONI
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -477,6 +477,39 @@ class MergedStacks:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One rung of the ladder on one host: ``/proc``, ``py-spy``, ``NCCL RAS``, ``flight recorder``, ``py-spy again``,
+    ``native stacks``, ``SIGABRT``.
+
+    ``duration_s`` is ``None`` while it lasts. ``asked`` processes, of which ``answered`` gave something; ``error`` says
+    in a sentence why all of it came to nothing, ``errors`` (pid, sentence) why single processes gave nothing.
+    """
+
+    host: str
+    method: str
+    started_wall: float
+    duration_s: float | None = None
+    asked: int = 0
+    answered: int = 0
+    error: str | None = None
+    errors: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """What a launch keeps about itself, as it was brought: ``kind`` is ``nccl_ras`` (text or JSON) or
+    ``flight_record`` (a pickle or JSON of PyTorch's). ``name`` is the address or path that it came from."""
+
+    kind: str
+    host: str
+    pid: int | None
+    rank: int | None
+    name: str
+    wall: float
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Dump:
     """A taking of stacks, filling as results come. ``method`` is ``stacks`` or ``abort``."""
 
@@ -490,6 +523,14 @@ class Dump:
     merged: MergedStacks | None = None
     log: tuple[str, ...] = ()
     """What was done to whom, when, and what came, one line each."""
+    steps: tuple[Step, ...] = ()
+    before: tuple[ProcessStacks, ...] = ()
+    """The same processes a little earlier, where they were looked at twice: what differs has moved."""
+    native: tuple[ProcessStacks, ...] = ()
+    """With C frames, where those were asked for."""
+    raw: tuple[Raw, ...] = ()
+    evidence: Mapping[str, Any] | None = None
+    """What these stacks say for and against causes, as the diagnosis reads it; once the dump is done."""
 
 
 # ------------------------------------------------------------------------------------------------- what is looked at
@@ -556,6 +597,8 @@ class HostView:
     trends: Mapping[str, Trend] = field(default_factory=dict[str, Trend])
     """By GPU uuid, or by ``#index`` where a GPU has none."""
     clock_offset_s: float | None = None
+    clock_uncertain_s: float | None = None
+    """By how much the offset may be off, from the round trip that it was measured with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -583,6 +626,21 @@ class Usual:
 
 
 @dataclass(frozen=True, slots=True)
+class Course:
+    """What a launch showed over its life, in columns on one time axis; a NaN is a reading that is missing.
+
+    ``times`` rise, in seconds on the monitor's timeline: every second of the last ten minutes, one row in ten seconds
+    of the last three hours, one a minute before. ``columns``, means over its GPUs: ``util_pct``, ``power_pct`` (of the
+    limit), ``mem_pct`` (of the total); sums: ``cpu_cores`` (busy, of its processes) and ``log_bytes`` (the logs' sizes).
+    ``verdicts`` are (since when, which), oldest first.
+    """
+
+    times: Sequence[float] = ()
+    columns: Mapping[str, Sequence[float]] = field(default_factory=dict[str, Sequence[float]])
+    verdicts: tuple[tuple[float, VerdictId], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchView:
     launch: Launch
     verdict: Verdict
@@ -593,6 +651,7 @@ class LaunchView:
     """When the monitor first saw it, on its own timeline."""
     ahead: tuple[PhaseId, ...] = ()
     """The phases that usually follow the present one for this framework, in order; empty where that is not known."""
+    course: Course = Course()
     usual: Mapping[PhaseId, tuple[Usual, ...]] = field(default_factory=dict[PhaseId, tuple[Usual, ...]])
     """What past launches like this one took, where they are known; warm starts before cold ones."""
 

@@ -79,6 +79,18 @@ class Track:
         times = self._tiers[0].times
         return times[-1] if times else None
 
+    def everything(self) -> tuple[array[float], dict[str, array[float]]]:
+        """All rows that are kept, oldest first, each stretch in its finest resolution: times, and values by field."""
+        times: array[float] = array("d")
+        columns = {name: array("d") for name in self._index}
+        for i, tier in enumerate(reversed(self._tiers)):
+            finer = [other.times[0] for other in self._tiers[: len(self._tiers) - 1 - i] if other.times]
+            end = bisect_left(tier.times, min(finer, default=math.inf))
+            times.extend(tier.times[:end])
+            for name, index in self._index.items():
+                columns[name].extend(tier.columns[index][:end])
+        return times, columns
+
     def _tier(self, since: float) -> _Tier:
         for tier in self._tiers:
             if tier.times and tier.times[0] <= since:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tui.model import (
     ChildGroup,
+    Course,
     Deadline,
     Dump,
     Evidence,
@@ -703,8 +705,36 @@ def hostile(t: float) -> Snapshot:
     return Snapshot(t, WALL + t, hosts, (made,), dumps, note=bad)
 
 
+def course(view: LaunchView, t: float) -> Course:
+    """A second by second course that goes with the launch's spans and its verdict."""
+    begin = view.spans[0].start if view.spans else 20.0
+    times = [begin + i for i in range(int(t - begin) + 1)]
+    phases = [next((s.phase for s in reversed(view.spans) if s.start <= x), "") for x in times]
+    still = view.verdict.id in ("suspect", "hung")
+    load = [
+        0.0 if phase in ("import", "spawn", "dist_init") or (still and x >= HANG_AT) else 1.0
+        for x, phase in zip(times, phases, strict=True)
+    ]
+    loaded = [sum(load[: i + 1]) / max(1.0, sum(load)) for i in range(len(load))]
+    columns = {
+        "util_pct": [v * (20 + 6 * math.sin(i / 5)) for i, v in enumerate(load)],
+        "power_pct": [15 + v * (8 + 2 * math.sin(i / 7)) for i, v in enumerate(load)],
+        "mem_pct": [54 * v for v in loaded],
+        "cpu_cores": [0.1 if still and x >= HANG_AT else 7.5 + math.sin(x / 3) for x in times],
+        "log_bytes": [10_013 * v for v in loaded],
+    }
+    change = ((HANG_AT + 12, "slow"), (HANG_AT + 40, "suspect"), (HANG_AT + 60, "hung"))
+    turns = tuple(item for item in change if item[0] <= t) if still else ((view.verdict.since, view.verdict.id),)
+    return Course(times, columns, ((max(begin, 20.0), "progressing"), *turns))
+
+
 def snapshot(state: str, t: float = START) -> Snapshot:
     """The named state at a moment; see :data:`STATES`."""
+    made = _snapshot(state, t)
+    return replace(made, launches=tuple(replace(view, course=course(view, t)) for view in made.launches))
+
+
+def _snapshot(state: str, t: float) -> Snapshot:
     made = {
         "hung": hung,
         "slow": slow,

@@ -47,5 +47,5 @@ def test_eight_gpus_and_the_log_are_seen_at_the_usual_sizes(width: int, height: 
 def test_the_wide_screen_shows_everything_at_once() -> None:
     rects = plan(200, 50, Needs(True, True, 10, 9, 12))
     assert set(rects) == {
-        *("header", "verdict", "timers", "phases", "gpus", "processes", "evidence", "log", "footer"),
+        *("header", "verdict", "timers", "phases", "gpus", "processes", "evidence", "timeline", "log", "footer"),
     }

@@ -6,7 +6,7 @@ Live, replayed and headless sessions all judge through this, so they cannot diff
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from tui.diagnose import diagnose, phase_spans
 from tui.diagnose.markers import Markers, load
@@ -14,12 +14,14 @@ from tui.diagnose.spans import phases_ahead
 from tui.history import History
 from tui.model import HostView, Launch, LaunchView, LogView, PhaseId, Sample, Usual, Verdict, Wanted
 from tui.session.book import HostBook
+from tui.session.course import CourseRecorder
 
 
 @dataclass(slots=True)
 class _Judged:
     seen_since: float
     verdict: Verdict | None = None
+    recorder: CourseRecorder = field(default_factory=CourseRecorder)
 
 
 def nothing_usual(launch: Launch) -> Mapping[PhaseId, tuple[Usual, ...]]:
@@ -57,24 +59,27 @@ class Engine:
             diagnosis = diagnose(self.history, launch, now, judged.verdict, usual)
             judged.verdict = diagnosis.verdict
             wanted += diagnosis.wanted
-            views.append(replace(self._view(launch, diagnosis.verdict, judged.seen_since, now), usual=usual))
+            views.append(replace(self._view(launch, judged, diagnosis.verdict, now), usual=usual))
         return views, wanted
 
     def host_views(self, now: float) -> tuple[HostView, ...]:
         return tuple(book.view(now) for book in self.books.values())
 
-    def _view(self, launch: Launch, verdict: Verdict, seen_since: float, now: float) -> LaunchView:
+    def _view(self, launch: Launch, judged: _Judged, verdict: Verdict, now: float) -> LaunchView:
         books = self.books
         spans = phase_spans(self.history, launch, now)
-        return LaunchView(
+        view = LaunchView(
             launch=launch,
             verdict=verdict,
             spans=spans,
             ahead=phases_ahead(self._markers().usual.get(verdict.framework or "", ()), verdict.phase) if spans else (),
             processes=tuple(books[m.host].row(m, launch.id) for m in launch.members if m.host in books),
             logs=tuple(self._log_view(log.host, log.path, now) for log in launch.logs),
-            seen_since=seen_since,
+            seen_since=judged.seen_since,
         )
+        live = [books[host] for host in launch.hosts if host in books and books[host].state == "live"]
+        judged.recorder.add(view, [book.sample for book in live if book.sample is not None])
+        return replace(view, course=judged.recorder.course())
 
     def _log_view(self, host: str, path: str, now: float) -> LogView:
         log = self.history.log(host, path)

@@ -36,6 +36,9 @@ TALL = 36
 """Rows from which on parts are set apart by blank rows."""
 
 LOG_LEAST = 7
+EVIDENCE_LEAST = 10
+TIMELINE, TIMELINE_LEAST = 9, 5
+"""Rows of the timeline with all its lanes, and with the verdict and the GPUs alone."""
 
 
 def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
@@ -80,7 +83,7 @@ def band_rows(width: int, height: int, needs: Needs) -> int:
 
 def _two_columns(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
     """GPUs over ranks at the left, evidence at the right, the log below both."""
-    left = max(104, area.width * 60 // 100)
+    left = max(104, area.width * 58 // 100)
     right = area.width - left - 3
     upper = area.height - LOG_LEAST - air
     most = upper - 4
@@ -89,12 +92,17 @@ def _two_columns(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
     top = gpus + air + ranks
     log = area.height - top - air
     y = area.y
-    return {
+    rects = {
         "gpus": Rect(area.x, y, left, gpus),
         "processes": Rect(area.x, y + gpus + air, left, ranks),
         "evidence": Rect(area.x + left + 3, y, right, top),
         "log": Rect(area.x, y + top + air, area.width, log),
     }
+    timeline = TIMELINE if top >= EVIDENCE_LEAST + TIMELINE else TIMELINE_LEAST
+    if top >= EVIDENCE_LEAST + TIMELINE_LEAST:
+        rects["evidence"] = Rect(area.x + left + 3, y, right, top - timeline - air)
+        rects["timeline"] = Rect(area.x + left + 3, y + top - timeline, right, timeline)
+    return rects
 
 
 def _stack(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
@@ -109,6 +117,11 @@ def _stack(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
         rects["processes"] = Rect(area.x, y, area.width, needs.process_rows)
         y += needs.process_rows + air
         left -= needs.process_rows + air
+    if area.width >= NARROW and left - TIMELINE_LEAST - air >= LOG_LEAST - 2:
+        timeline = TIMELINE if left - TIMELINE - air >= LOG_LEAST else TIMELINE_LEAST
+        rects["timeline"] = Rect(area.x, y, area.width, timeline)
+        y += timeline + air
+        left -= timeline + air
     if left > 1:
         rects["log"] = Rect(area.x, y, area.width, left)
     return rects

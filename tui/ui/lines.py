@@ -240,20 +240,24 @@ def spark(values: Sequence[float | None], width: int, top: float = 100.0) -> str
 
     Cells hold fixed pairs counted from the end of the sequence, so a steady value draws a steady text.
     """
-    if width <= 0:
-        return ""
-    recent = list(values[-2 * width :])
-    recent = [None] * (2 * width - len(recent)) + recent
-    chars: list[str] = []
-    for first, second in zip(recent[::2], recent[1::2], strict=True):
-        chars.append(chr(0x2800 + _LEFT[_level(first, top)] + _RIGHT[_level(second, top)]))
-    return "".join(chars)
+    return chart(values, width, 1, top)[0]
 
 
-def _level(value: float | None, top: float) -> int:
+def chart(values: Sequence[float | None], width: int, height: int, top: float = 100.0) -> list[str]:
+    """As :func:`spark` in ``height`` rows, the upper one first: four steps a row."""
+    recent = list(values[-2 * width :]) if width > 0 else []
+    levels = [0] * (2 * width - len(recent)) + [_level(value, top, 4 * height) for value in recent]
+    rows: list[str] = []
+    for below in range(4 * (height - 1), -1, -4):
+        dots = [min(4, max(0, level - below)) for level in levels]
+        rows.append("".join(chr(0x2800 + _LEFT[a] + _RIGHT[b]) for a, b in zip(dots[::2], dots[1::2], strict=True)))
+    return rows
+
+
+def _level(value: float | None, top: float, steps: int) -> int:
     if value is None:
         return 0
-    return 1 + min(3, int(4 * max(0.0, value) / top))
+    return 1 + min(steps - 1, int(steps * max(0.0, value) / top))
 
 
 BLOCKS = "▁▂▃▄▅▆▇"

@@ -17,6 +17,7 @@ from tui.ui.widgets.pane import Drawing, Pane, app_of
 from tui.ui.widgets.phases import PhaseBar
 from tui.ui.widgets.processes import ProcessPane
 from tui.ui.widgets.prompt import Prompt
+from tui.ui.widgets.timeline import TimelinePane
 from tui.ui.widgets.verdict import Timers, VerdictBand
 
 CALM = frozenset({"progressing", "slow", "ready", "ended"})
@@ -28,10 +29,12 @@ class MainScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self.log_pane = LogPane(id="log")
+        self.timeline = TimelinePane(id="timeline")
         self.panes: dict[str, Pane] = {
             "gpus": GpuPane(id="gpus"),
             "processes": ProcessPane(id="processes"),
             "evidence": EvidencePane(id="evidence"),
+            "timeline": self.timeline,
             "log": self.log_pane,
         }
         self.strips = (
