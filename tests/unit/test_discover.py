@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -566,6 +567,32 @@ def test_a_zombie_stays_what_it_was() -> None:
     before = host.only()
     host.see(Identity(100, 100, 1, comm="python"), Identity(103, 103, 100, comm="python"))
     assert host.only() == before
+
+
+def _named(processes: list[Identity]) -> list[Identity]:
+    return [replace(process, comm="sglang::schedul") for process in processes]
+
+
+def test_a_rank_that_was_a_zombie_before_anybody_looked_is_the_one_that_is_missing() -> None:
+    """Its number is known only where it is the only one missing, and where nothing else bears the ranks' name."""
+    host = Host()
+    server = _named(sglang(tp=4))
+    zombie = Identity(103, 103, 100, comm="sglang::schedul")
+    alive = [process for process in server if process.pid != 103]
+    host.see(*alive, zombie, Identity(95, 95, 100, comm="nvidia-smi"))
+    assert ranks(host.only()) == {0: 101, 1: 102, 2: 103, 3: 104}
+    assert 95 not in roles(host.only())
+    for others in ([Identity(94, 94, 100, comm="sglang::schedul")], [replace(zombie, comm="python")]):
+        host = Host()
+        host.see(*alive, *([zombie] if others[0].pid == 94 else []), *others)
+        assert ranks(host.only()) == {0: 101, 1: 102, 3: 104}
+
+
+def test_what_a_rank_forks_carries_its_title_and_is_no_rank() -> None:
+    host = Host()
+    host.see(*sglang(tp=2), proc(300, 102, ["sglang::scheduler_TP1", "", ""]))
+    assert ranks(host.only()) == {0: 101, 1: 102}
+    assert 300 not in roles(host.only())
 
 
 def test_a_new_agent_announces_everything_and_what_is_missing_has_ended() -> None:

@@ -76,7 +76,16 @@ def _traits_in_place(tree: ProcessTree) -> Traits:
         forked = trait is not None and trait.role == "driver" and parent.identity.cmdline == process.identity.cmdline
         if forked or (trait is None and is_spawned_worker(process.identity)):
             traits[process.key] = Trait(above.framework, "worker")
-    return traits
+    return {key: trait for key, trait in traits.items() if not _is_fork(tree, key, traits)}
+
+
+def _is_fork(tree: ProcessTree, key: ProcKey, traits: Traits) -> bool:
+    """Whether a rank by its title is the child of that rank: what it forks carries the title on, and is no rank."""
+    process = tree.table[key]
+    parent = tree.parent(process) if traits[key].role == "rank" else None
+    if parent is None or parent.key not in traits or traits[parent.key].role != "rank":
+        return False
+    return parent.identity.title == process.identity.title
 
 
 def _is_env_rank(trait: Trait) -> bool:
@@ -156,6 +165,7 @@ def _part(host: str, tree: ProcessTree, root: Process, traits: Traits) -> Part:
         part.identities[key] = process.identity
         part.members[key] = Member(host, *key, rank, trait.role, process.identity.title)
     _rank_by_start(part, traits, sizes)
+    _add_zombies(part, tree)
     return part
 
 
@@ -195,6 +205,32 @@ def _rank(tree: ProcessTree, process: Process, traits: Traits, sizes: Sizes, sta
     engine = traits.get(parent.key) if parent else None
     coords = {**engine.coords, **trait.coords} if engine and engine.role == "engine_core" else trait.coords
     return global_rank(trait.framework, coords, sizes)
+
+
+def _add_zombies(part: Part, tree: ProcessTree) -> None:
+    """Ranks that had died when they were first seen and were not waited for: a zombie has nothing but its name and its
+    parent. They count where exactly as many ranks are missing as zombies of the ranks' name stand beside them."""
+    ranks = {key: member.rank for key, member in part.members.items() if member.rank is not None}
+    missing = sorted(set(range(part.world or 0)) - set(ranks.values()))
+    if not ranks or not missing:
+        return
+    beside = {(part.identities[key].ppid, part.identities[key].comm) for key in ranks}
+    zombies = [
+        process
+        for key, process in tree.table.items()
+        if key not in ranks and _is_zombie(process.identity)
+        if (process.identity.ppid, process.identity.comm) in beside
+    ]
+    if len(zombies) != len(missing):
+        return
+    for rank, process in zip(missing, sorted(zombies, key=lambda process: process.key[::-1]), strict=True):
+        part.identities[process.key] = process.identity
+        part.members[process.key] = Member(part.host, *process.key, rank, "rank", process.identity.title)
+
+
+def _is_zombie(identity: Identity) -> bool:
+    """A zombie has no command line, no program and no open file any more (proc(5))."""
+    return not (identity.cmdline or identity.exe or identity.stdout or identity.cwd or identity.error)
 
 
 def _is_child(tree: ProcessTree, key: ProcKey, process: Process) -> bool:
