@@ -579,12 +579,12 @@ def test_a_rank_that_was_a_zombie_before_anybody_looked_is_the_one_that_is_missi
     server = _named(sglang(tp=4))
     zombie = Identity(103, 103, 100, comm="sglang::schedul")
     alive = [process for process in server if process.pid != 103]
-    host.see(*alive, zombie, Identity(95, 95, 100, comm="nvidia-smi"))
+    host.see(*alive, zombie, Identity(195, 195, 100, comm="nvidia-smi"))
     assert ranks(host.only()) == {0: 101, 1: 102, 2: 103, 3: 104}
-    assert 95 not in roles(host.only())
-    for others in ([Identity(94, 94, 100, comm="sglang::schedul")], [replace(zombie, comm="python")]):
+    assert 195 not in roles(host.only())
+    for others in ([Identity(194, 194, 100, comm="sglang::schedul")], [replace(zombie, comm="python")]):
         host = Host()
-        host.see(*alive, *([zombie] if others[0].pid == 94 else []), *others)
+        host.see(*alive, *([zombie] if others[0].pid == 194 else []), *others)
         assert ranks(host.only()) == {0: 101, 1: 102, 3: 104}
 
 
