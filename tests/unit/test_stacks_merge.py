@@ -13,6 +13,7 @@ import pytest
 from tui.headless.dump import as_json
 from tui.model import Frame, MergedStacks, ProcessStacks, ThreadStack
 from tui.stacks import faulthandler, pyspy
+from tui.stacks.called import Called, Finding, FindingKind
 from tui.stacks.merge import merge
 from tui.stacks.offline import rank_of, read
 from tui.stacks.tree import draw, tree
@@ -151,20 +152,83 @@ def test_rank_0_alone_in_a_barrier_while_the_rest_stand_together_unexplained() -
     assert "either they never come, or it went in alone" in merged.why
 
 
-def test_among_ranks_that_all_wait_the_one_with_the_lower_position_is_late() -> None:
+def counted(*blamed: int, kind: FindingKind = "uncalled", says: str = "rank 5 has called 29, the others 30") -> Called:
+    return Called("the flight recorder", (Finding(kind, "default_pg", blamed, says),), frozenset(range(8)))
+
+
+def test_among_ranks_that_all_wait_the_one_that_called_fewer_collectives_is_late() -> None:
     stacks = [process(r, REDUCE) for r in range(8)]
-    merged = merge(stacks, positions={r: 29 if r == 5 else 30 for r in range(8)})
+    merged = merge(stacks, [counted(5)])
     assert merged.odd_ranks == (5,)
-    assert "has called 29 collectives, the furthest 30" in merged.why
-    assert merge(stacks, positions=dict.fromkeys(range(8), 30)).odd == ()
-    assert merge(stacks, positions={5: 29, 0: 30}).odd == (), "positions of some ranks only prove nothing"
+    assert merged.why == "Rank 5 has called 29, the others 30 (the flight recorder)."
+    assert merged.odd[0].pid == 1005
+    assert [(g.ranks, g.odd) for g in merged.groups] == [((5,), True), ((0, 1, 2, 3, 4, 6, 7), False)]
+    (root,) = tree(merged.groups)
+    assert [(b.title, b.odd) for b in root.children] == [("1:[5]", True), ("7:[0-4,6-7]", False)]
+    assert merge(stacks, [counted(says="all have called 30")]).odd == ()
+
+
+def test_not_being_in_the_collective_comes_before_what_was_called() -> None:
+    stacks = [process(r, LOCK if r == 5 else REDUCE) for r in range(8)]
+    merged = merge(stacks, [counted(5)])
+    assert merged.odd_ranks == (5,)
+    assert merged.why.endswith("The flight recorder agrees: rank 5 has called 29, the others 30.")
+    other = merge(stacks, [counted(2, says="rank 2 is late")])
+    assert other.odd_ranks == (5,) and other.why.endswith("The flight recorder: rank 2 is late.")
+
+
+def test_counts_of_collectives_name_a_rank_without_any_stack() -> None:
+    merged = merge([], [counted(5)])
+    assert merged.odd_ranks == (5,) and merged.groups == ()
+    assert merged.odd[0].pid is None and "was not looked at" not in merged.why
+    assert merge([process(5, None)], [counted(5)]).odd[0].pid == 1005
+
+
+def test_collectives_that_go_on_being_called_accuse_nobody() -> None:
+    moving = replace(counted(5), moves=True)
+    merged = merge([process(r, REDUCE) for r in range(8)], [moving])
+    assert merged.odd == () and merged.why.endswith("go on being called: slow, not hung.")
+
+
+def test_what_was_called_comes_before_the_interpreters_lock() -> None:
+    held = step(("all_reduce", C10D, 3252), owns_gil=True, active=False)
+    stacks = [process(r, held if r == 2 else REDUCE) for r in range(4)]
+    assert merge(stacks, [counted(1, says="rank 1 is late")]).odd_ranks == (1,)
+    assert merge([*stacks, process(4, LOCK)]).odd_ranks == (4,), "whoever is outside comes first of all"
+
+
+def later(processes: list[ProcessStacks], seconds: float, **changed: ThreadStack) -> list[ProcessStacks]:
+    return [
+        replace(p, taken_wall=seconds, threads=(changed[f"r{p.rank}"],) if f"r{p.rank}" in changed else p.threads)
+        for p in processes
+    ]
+
+
+def test_a_stack_that_moves_is_slow_and_one_that_stands_is_said_to() -> None:
+    stacks = [process(r, step(("decode", "codec.py", 3)) if r == 5 else REDUCE) for r in range(8)]
+    before = later(stacks, 10.0)
+    stood = merge(later(stacks, 13.0), before=before)
+    assert stood.odd_ranks == (5,) and stood.why.endswith("It was there 3 s before too.")
+    moved = merge(later(stacks, 13.0, r5=step(("decode", "codec.py", 4))), before=before)
+    assert moved.why.endswith("Its stack changed since 3 s before: it is slow, not hung.")
+    too_soon = merge(later(stacks, 10.5), before=before)
+    assert too_soon.why.endswith("the other 7 wait in all_reduce.")
+
+
+def test_where_nobody_waits_whoever_stands_still_while_the_others_move_is_named() -> None:
+    stacks = [process(r, step(("decode", "codec.py", 3))) for r in range(4)]
+    on = {f"r{r}": step(("decode", "codec.py", 5 + r)) for r in range(3)}
+    merged = merge(later(stacks, 13.0, **on), before=later(stacks, 10.0))
+    assert merged.odd_ranks == (3,)
+    assert merged.why.startswith("Rank 3 stands in decode (codec.py:3); the other 3 move on. It was there 3 s before")
 
 
 def test_all_in_one_frame_is_no_python_culprit() -> None:
     merged = merge([process(r, REDUCE) for r in range(8)])
     assert merged.odd == ()
     assert merged.why == (
-        "All 8 wait in all_reduce: no stack is to blame; look at the GPUs, the network, and for a rank that is missing."
+        "All 8 wait in all_reduce: no Python code holds them up; look below it, at the GPUs and the network, and for a "
+        "rank that is missing."
     )
 
 

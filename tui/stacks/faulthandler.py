@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tui.model import Frame, ThreadStack
 from tui.safetext import clean
@@ -25,7 +26,9 @@ class FaultDump:
     ``cut`` says that only the newest 100 threads were written and the main thread is missing. ``mixed`` says that
     blocks of several processes are interleaved here, ``torn`` that even their lines are, so that a frame may be
     another's; ``loose`` are then frames that no thread's header wanted. ``rank`` is set where the lines carry a prefix
-    that names it (``[default5]:`` of torchrun, ``[1,5]<stderr>:`` of mpirun, ``5:`` of srun).
+    that names it (``[default5]:`` of torchrun, ``[1,5]<stderr>:`` of mpirun, ``5:`` of srun), ``pid`` where it names
+    that (``(RayWorker pid=4711, ip=...)`` of Ray, ``(Worker_TP3 pid=4711)`` of vLLM). ``taken_wall``: seconds since
+    1970 on that host's clock, read as UTC, where vLLM's watchdog wrote when it was (``VLLM_STACK_DUMP_for_...log``).
     """
 
     reason: str
@@ -34,10 +37,15 @@ class FaultDump:
     mixed: bool = False
     torn: bool = False
     rank: int | None = None
+    pid: int | None = None
+    taken_wall: float | None = None
     extension_modules: tuple[str, ...] = ()
     native: tuple[Frame, ...] = ()
     loose: tuple[Frame, ...] = ()
 
+
+MOST_BLOCKS = 4096
+"""Of one dump, or of a mix of as many processes as write into one file."""
 
 MOST_WAITING = 64
 """Threads that may still get frames; beyond that it is no mixture of dumps."""
@@ -51,8 +59,9 @@ _TORN = re.compile(
     r"|(?<=call first\):)(?=.)"
 )
 _LINE = re.compile(
-    r"(?P<prefix>.*?)(?:"
-    r"Fatal Python error: (?P<fatal>.*)"
+    r"(?P<prefix>.{0,256}?)(?:"
+    r">>> Call stack dump #\d{1,9} at (?P<at>.{1,60}?) due to (?P<due>.{1,60})"
+    r"|Fatal Python error: (?P<fatal>.*)"
     r"|Timeout \((?P<timeout>[\d:.]+)\)!"
     r"|(?P<thread>Thread|Current thread) 0x(?P<id>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])? \(most recent call first\):"
     r"|(?P<one>Stack) \(most recent call first\):"
@@ -64,23 +73,29 @@ _LINE = re.compile(
     r"|(?P<more>  )?\.\.\.$"
     r")"
 )
-_MAY_MATTER = re.compile(r"0x|File |Fatal |Stack |Timeout |modules: |<|Garbage|\.\.\.$")
-_RANK = re.compile(r"^(?:\[(?:default|rank)(\d{1,6})\]:?|\[\d+,(\d{1,6})\]<std(?:err|out)>:|(\d{1,6}): ?)$")
+_MAY_MATTER = re.compile(r"0x|File |Fatal |Stack |Timeout |modules: |<|Garbage|>>> |\.\.\.$")
+_TAG = re.compile(
+    r"^(?:\[(?:default|rank)(?P<torchrun>\d{1,6})\]:? ?|\[\d{1,9},(?P<mpirun>\d{1,6})\]<std(?:err|out)>: ?"
+    r"|(?P<srun>\d{1,6}): ?"
+    r"|\((?:[\w:.<>-]{1,80} )?pid=(?P<pid>\d{1,10})(?:, ip=[\w.:]{1,60})?\)(?:\x1b\[\d{0,3}m)? ?)$"
+)
+_STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)")
 _ESCAPED = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
 
 
 def parse(text: str) -> list[FaultDump]:
     """All dumps in ``text``, in order; lines of anything else are passed over. Never raises."""
-    streams: dict[int | None, _Stream] = {}
+    streams: dict[tuple[int | None, int | None], _Stream] = {}
     for line in _TORN.sub("\n", text).split("\n"):
         line = line[:_LONGEST].rstrip("\r")
         if not _MAY_MATTER.search(line) or (match := _LINE.match(line)) is None:
             continue
-        tag = _RANK.match(match["prefix"])
+        tag = _TAG.match(match["prefix"])
         if match["prefix"] and not tag and line.endswith("..."):
             continue
-        rank = int(next(g for g in tag.groups() if g)) if tag else None
-        streams.setdefault(rank, _Stream(rank)).feed(match)
+        rank = tag["torchrun"] or tag["mpirun"] or tag["srun"] if tag else None
+        writer = (int(rank) if rank else None, int(tag["pid"]) if tag and tag["pid"] else None)
+        streams.setdefault(writer, _Stream(*writer)).feed(match)
     return [dump for stream in streams.values() for dump in stream.dumps()]
 
 
@@ -112,6 +127,8 @@ class _Open:
 
     reason: str
     blocks: list[_Block] = field(default_factory=list[_Block])
+    ids: set[int | None] = field(default_factory=set[int | None])
+    taken_wall: float | None = None
     cut: bool = False
     mixed: bool = False
     torn: bool = False
@@ -132,18 +149,20 @@ class _Open:
 class _Stream:
     """The lines that one writer, or several behind one descriptor, put into a file."""
 
-    def __init__(self, rank: int | None) -> None:
-        self._rank = rank
+    def __init__(self, rank: int | None, pid: int | None) -> None:
+        self._rank, self._pid = rank, pid
         self._dumps: list[_Open] = []
         self._waiting: list[_Block] = []
         """Blocks that may still get frames, the newest last."""
 
     def dumps(self) -> list[FaultDump]:
         torn = any(d.torn for d in self._dumps)
-        return [_close(d, self._rank, torn) for d in self._dumps if d.blocks]
+        return [_close(d, self._rank, self._pid, torn) for d in self._dumps if d.blocks]
 
     def feed(self, match: re.Match[str]) -> None:
-        if match["fatal"] is not None:
+        if match["at"]:
+            self._begin(clean(match["due"], 60), _seconds(match["at"]))
+        elif match["fatal"] is not None:
             self._begin(clean(match["fatal"], 200))
         elif match["timeout"]:
             self._begin(f"Timeout ({match['timeout']})")
@@ -159,21 +178,22 @@ class _Stream:
         elif self._dumps:
             self._tail(match, self._dumps[-1])
 
-    def _begin(self, reason: str) -> None:
+    def _begin(self, reason: str, taken_wall: float | None = None) -> None:
         mixed = bool(self._dumps) and not self._dumps[-1].whole
         if mixed:
             self._dumps[-1].mixed = True
         else:
             self._waiting.clear()
-        self._dumps.append(_Open(reason, mixed=mixed))
+        self._dumps.append(_Open(reason, mixed=mixed, taken_wall=taken_wall))
 
     def _header(self, match: re.Match[str]) -> None:
         block = _Block(
             int(match["id"], 16) if match["id"] else None, clean(match["name"] or "", 64), match["thread"] != "Thread"
         )
-        if not self._dumps or any(b.thread_id == block.thread_id for b in self._dumps[-1].blocks):
+        if not self._dumps or block.thread_id in self._dumps[-1].ids or len(self._dumps[-1].blocks) >= MOST_BLOCKS:
             self._dumps.append(_Open(""))  # a registered signal's dump has no first line: a thread comes again
         dump = self._dumps[-1]
+        dump.ids.add(block.thread_id)
         dump.torn |= any(not b.frames for b in self._waiting)
         dump.mixed |= block.current and any(b.current for b in dump.blocks)
         dump.blocks.append(block)
@@ -204,7 +224,16 @@ class _Stream:
             dump.cut = True
 
 
-def _close(dump: _Open, rank: int | None, torn: bool) -> FaultDump:
+def _seconds(stamp: str) -> float | None:
+    """Since 1970, of a stamp as Python prints it; the zone is not told."""
+    found = _STAMP.search(stamp)
+    try:
+        return datetime.fromisoformat(f"{found[1]}T{found[2]}+00:00").timestamp() if found else None
+    except ValueError:
+        return None
+
+
+def _close(dump: _Open, rank: int | None, pid: int | None, torn: bool) -> FaultDump:
     main = _main(dump)
     threads = [
         ThreadStack(None, b.name, bounded(b.frames), active=None, main=b is main, thread_id=b.thread_id)
@@ -217,6 +246,8 @@ def _close(dump: _Open, rank: int | None, torn: bool) -> FaultDump:
         mixed=dump.mixed or torn,
         torn=torn,
         rank=rank,
+        pid=pid,
+        taken_wall=dump.taken_wall,
         extension_modules=dump.modules,
         native=bounded(dump.native),
         loose=tuple(dump.loose),

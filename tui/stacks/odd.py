@@ -1,18 +1,21 @@
 """Which process stands elsewhere, by evidence and never by rarity alone.
 
-A collective ends when its last member comes. So whoever is not waiting for the others, while others are, is the one
-they wait for, be it one of eight or seven of eight. Where all wait, the lower position (number of collectives called)
-is late. A majority proves nothing by itself: with two ranks, with two equal halves or with pipeline stages there is
-none, and a rank alone in a barrier may be the only one that is right.
+A collective ends when its last member comes. So, in this order: whoever is not waiting for the others, while others
+are, is the one they wait for, be it one of eight or seven of eight. Where all wait, whoever has called fewer
+collectives is late, or whoever called another one at the same number (flight recorder, NCCL RAS). Then whoever holds
+the interpreter's lock without running. Where nobody waits, whoever stands still while the others move. A majority
+proves nothing by itself: with two ranks, with two equal halves or with pipeline stages there is none, and a rank alone
+in a barrier may be the only one that is right.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from tui.model import Odd, ThreadStack
+from tui.stacks.called import Called
 from tui.stacks.frames import ranges
 from tui.stacks.waits import Wait, place
 
@@ -28,9 +31,18 @@ _PLAIN = frozenset({"queue", "child", "condition", "thread_join", "future", "sle
 """Where a process that is no rank may well stand all its life."""
 
 
+APART_S = 2.0
+"""Two looks at least so far apart that show the same stack say that it stands there."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Stand:
-    """Where the main thread of one process stands; ``path`` is equal for processes at the same place."""
+    """Where the main thread of one process stands; ``path`` is equal for processes at the same place.
+
+    ``moved``: whether an earlier look, ``gap_s`` before, found it elsewhere; ``None`` where there was none, or the same
+    stack was seen too soon to say anything. ``inside``: the kind of wait that its frames show where the interpreter's
+    lock says more.
+    """
 
     host: str
     pid: int | None
@@ -39,6 +51,9 @@ class Stand:
     thread: ThreadStack
     wait: Wait | None
     path: tuple[object, ...]
+    moved: bool | None = None
+    gap_s: float | None = None
+    inside: str = ""
 
     @property
     def kind(self) -> str:
@@ -53,29 +68,44 @@ class Stand:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """``why`` is one true sentence, also where nobody can be named; ``against`` its part on the others."""
+    """``why`` is true, also where nobody can be named; ``against`` its part on the others. ``ranks`` are named by what
+    they called, with a stack or without. ``moving`` are those whose stacks changed: slow, not hung."""
 
     odd: tuple[Stand, ...]
     why: str
     against: str = ""
+    ranks: tuple[int, ...] = ()
+    moving: tuple[Stand, ...] = ()
 
 
-def judge(stands: Sequence[Stand], positions: Mapping[int, int] | None = None) -> Judgement:
-    """Name who stands elsewhere. ``positions`` are the collectives that each rank has called, where a flight recorder
-    or NCCL RAS tells them."""
+def judge(stands: Sequence[Stand], called: Sequence[Called] = ()) -> Judgement:
+    """Name who stands elsewhere. ``called``: what the ranks called, where a flight recorder or NCCL RAS tells it."""
+    judgement = _judge(stands, called)
+    judgement = _with_calls(judgement, called)
+    return replace(_with_motion(judgement), moving=tuple(s for s in stands if s.moved))
+
+
+def _judge(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
     ranks = [s for s in stands if s.rank is not None] or [s for s in stands if s.kind != "supervise"]
     others = [s for s in stands if s not in ranks]
+    blamed = next((c for c in called if c.blamed), None)
     if not ranks:
-        return Judgement((), "No process gave a stack." if not stands else "Only supervising processes gave a stack.")
+        return _by_calls(blamed, []) or _nothing(stands, called)
     waiting = [s for s in ranks if s.kind in WAITING] or [s for s in ranks if s.kind == "socket"]
     idle = [s for s in ranks if s.kind in IDLE]
     elsewhere = [s for s in ranks if s not in waiting and s not in idle]
-    if elsewhere and (waiting or idle):
-        return _elsewhere(elsewhere, waiting, idle)
-    if elsewhere:
-        return _nobody_waits(elsewhere)
-    if behind := _behind(waiting, positions or {}):
+    holding = [s for s in elsewhere if s.inside in WAITING]
+    outside = [s for s in elsewhere if s not in holding]
+    if outside and (waiting or idle or holding):
+        return _elsewhere(outside, [*waiting, *holding], idle)
+    if outside:
+        return _by_calls(blamed, ranks) or _nobody_waits(outside)
+    if behind := _by_calls(blamed, ranks):
         return behind
+    if holding:
+        return _named(holding, [*waiting, *idle]) if waiting or idle else _nobody_waits(holding)
+    if lone := _lone(waiting):
+        return lone
     if culprit := [s for s in others if _is_culprit(s, all_idle=not waiting)]:
         against = _rest(ranks, everyone=True)
         return Judgement(tuple(culprit), f"{_clause(culprit)}; {against}.", against)
@@ -84,6 +114,12 @@ def judge(stands: Sequence[Stand], positions: Mapping[int, int] | None = None) -
     return (
         _all_wait(waiting) if waiting else Judgement((), f"{_rest(idle, everyone=True).capitalize()}: nothing is due.")
     )
+
+
+def _nothing(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
+    if stands:
+        return Judgement((), "Only supervising processes gave a stack.")
+    return Judgement((), "" if any(c.findings for c in called) else "No process gave a stack.")
 
 
 def odd_of(stand: Stand, judgement: Judgement) -> Odd:
@@ -109,22 +145,55 @@ def _elsewhere(elsewhere: list[Stand], waiting: list[Stand], idle: list[Stand]) 
 
 
 def _nobody_waits(elsewhere: list[Stand]) -> Judgement:
+    moved, stood = ([s for s in elsewhere if s.moved is moves] for moves in (True, False))
+    if moved and stood and len(moved) + len(stood) == len(elsewhere):
+        against = f"the {'other moves' if len(moved) == 1 else f'other {len(moved)} move'} on"
+        return Judgement(tuple(stood), f"{_clause(stood)}; {against}.", against)
     if len({s.path for s in elsewhere}) == 1 and len(elsewhere) > 1:
         return Judgement((), f"{_rest(elsewhere, everyone=True).capitalize()}: the stacks show no odd one.")
     return Judgement((), f"{_clause(elsewhere)}. None of them waits for another, so that none can be named.")
 
 
-def _behind(waiting: list[Stand], positions: Mapping[int, int]) -> Judgement | None:
-    """The ranks that have called fewer collectives than the others, or one in another collective than all others."""
-    counted = {s: positions[s.rank] for s in waiting if s.rank is not None and s.rank in positions}
-    if len(counted) == len(waiting) and len(set(counted.values())) > 1:
-        last, first = min(counted.values()), max(counted.values())
-        late = [s for s in waiting if counted[s] == last]
-        have = "has" if len(late) == 1 else "have"
-        against = _rest([s for s in waiting if s not in late])
-        return Judgement(
-            tuple(late), f"{_subject(late)} {have} called {last} collectives, the furthest {first}; {against}."
-        )
+def _by_calls(called: Called | None, ranks: Sequence[Stand]) -> Judgement | None:
+    """Whom the counts of collectives blame, whatever the stacks show."""
+    if called is None or called.best is None:
+        return None
+    odd = tuple(s for s in ranks if s.rank in called.blamed)
+    return Judgement(odd, f"{called.best.says} ({called.source}).", ranks=called.blamed)
+
+
+def _with_calls(judgement: Judgement, called: Sequence[Called]) -> Judgement:
+    """The words of those that count collectives, as far as the judgement does not repeat them."""
+    why, ranks = judgement.why, {s.rank for s in judgement.odd} | set(judgement.ranks)
+    for one in called:
+        if one.moves:
+            why += f" {one.source[:1].upper()}{one.source[1:]}: collectives go on being called: slow, not hung."
+        elif one.best is not None and one.best.says not in why:
+            agrees = " agrees" if one.blamed and ranks >= set(one.blamed) else ""
+            why += f" {one.source[:1].upper()}{one.source[1:]}{agrees}: {one.best.says}."
+    return replace(judgement, why=why.strip())
+
+
+def _with_motion(judgement: Judgement) -> Judgement:
+    """Whether those that are named stand there still, or move."""
+    if not judgement.odd or any(s.moved is None for s in judgement.odd):
+        return judgement
+    moved = [s for s in judgement.odd if s.moved]
+    gap = max((s.gap_s for s in judgement.odd if s.gap_s is not None), default=None)
+    ago = f"{gap:.0f} s before" if gap is not None else "at an earlier look"
+    if len(moved) == len(judgement.odd):
+        its, it_is = ("its stack", "it is") if len(moved) == 1 else ("their stacks", "they are")
+        said = f"{its[:1].upper()}{its[1:]} changed since {ago}: {it_is} slow, not hung."
+    elif moved:
+        said = f"Of these {_subject(moved)} moved since {ago}."
+    else:
+        it_was, there = ("It was", "there") if len(judgement.odd) == 1 else ("They were", "there")
+        said = f"{it_was} {there} {ago} too."
+    return replace(judgement, why=f"{judgement.why} {said}")
+
+
+def _lone(waiting: Sequence[Stand]) -> Judgement | None:
+    """One rank in another collective than all others, who agree."""
     if any(s.kind not in ("collective", "peers") for s in waiting):
         return None
     places = Counter(s.path for s in waiting).most_common()
@@ -148,8 +217,8 @@ def _all_wait(waiting: list[Stand]) -> Judgement:
     if len({(s.wait.name if s.wait else "") for s in waiting}) == 1:
         return Judgement(
             (),
-            f"{_rest(waiting, everyone=True).capitalize()}: no stack is to blame; look at the GPUs, the network, and "
-            "for a rank that is missing.",
+            f"{_rest(waiting, everyone=True).capitalize()}: no Python code holds them up; look below it, at the GPUs "
+            "and the network, and for a rank that is missing.",
         )
     return Judgement((), f"All wait for each other ({_spread(waiting)}): nobody can be named from the stacks.")
 

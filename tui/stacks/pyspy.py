@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from tui.model import Frame, ThreadStack
@@ -90,34 +90,57 @@ class TextDump:
     threads: tuple[ThreadStack, ...]
 
 
-_PROCESS = re.compile(r"^Process (\d{1,18}): (.*)$")
-_THREAD = re.compile(r'^Thread (0x[0-9a-fA-F]+|\d{1,18}) \((active\+gil|active|idle)\)(?:: "(.*)")?$')
-_FRAME = re.compile(r"^ {4}(\S.*?) \(([^()]*?)(?::(\d{1,9}))?\)$")
+_CARRIER = (
+    r"^(?P<carrier>(?:\[[^\]\s]{1,60}\](?:<std(?:err|out)>)?:? ?|\d{1,6}: ?|\([^()]{1,100}\) ?|[\w.-]{1,60} +\| )?)"
+)
+"""What torchrun, mpirun, srun, Ray, vLLM or docker compose put before a line, SGLang's own dumps included."""
+
+_PROCESS = re.compile(_CARRIER + r"Process (?P<pid>\d{1,18}): (?P<command>.*)$")
+_THREAD = re.compile(
+    _CARRIER
+    + r'Thread (?P<id>0x[0-9a-fA-F]{1,16}|\d{1,18}) \((?P<state>active\+gil|active|idle)\)(?:: "(?P<name>.*)")?$'
+)
+_FRAME = re.compile(_CARRIER + r" {4}(?P<function>\S.*?) \((?P<file>[^()]*?)(?::(?P<line>\d{1,9}))?\)$")
+_LONGEST = 4096
+
+
+@dataclass(slots=True)
+class _Open:
+    """A process while its lines are read."""
+
+    pid: int
+    command: str
+    threads: list[tuple[ThreadStack, list[Frame]]] = field(default_factory=list["tuple[ThreadStack, list[Frame]]"])
 
 
 def from_text(text: str) -> list[TextDump]:
-    """Every process in the text form. Other lines, arguments and local variables among them, are passed over."""
-    dumps: list[tuple[int, str, list[tuple[ThreadStack, list[Frame]]]]] = []
-    for line in text.splitlines():
+    """Every process in the text form, also where a log carries it (SGLang's watchdog), several at once told apart by
+    what stands before their lines. Other lines, arguments and local variables among them, are passed over."""
+    dumps: list[_Open] = []
+    current: dict[str, _Open] = {}
+    for line in text.splitlines() if "Process " in text else ():
+        line = line[:_LONGEST]
         if match := _PROCESS.match(line):
-            dumps.append((int(match[1]), clean(match[2]), []))
-        elif dumps and (match := _THREAD.match(line)):
-            dumps[-1][2].append((_text_thread(match), []))
-        elif dumps and dumps[-1][2] and (match := _FRAME.match(line)):
-            dumps[-1][2][-1][1].append(frame(match[1], match[2], int(match[3] or 0)))
+            current[match["carrier"]] = dump = _Open(int(match["pid"]), clean(match["command"], 512))
+            dumps.append(dump)
+        elif (match := _THREAD.match(line)) and (dump := current.get(match["carrier"])) is not None:
+            if len(dump.threads) < MAX_THREADS:
+                dump.threads.append((_text_thread(match), []))
+        elif (match := _FRAME.match(line)) and (dump := current.get(match["carrier"])) is not None and dump.threads:
+            dump.threads[-1][1].append(frame(match["function"], match["file"], int(match["line"] or 0)))
     return [
-        TextDump(pid, command, mark_main([replace(t, frames=bounded(f)) for t, f in reversed(threads)], pid))
-        for pid, command, threads in dumps
+        TextDump(d.pid, d.command, mark_main([replace(t, frames=bounded(f)) for t, f in reversed(d.threads)], d.pid))
+        for d in dumps
     ]
 
 
 def _text_thread(match: re.Match[str]) -> ThreadStack:
-    known = not match[1].startswith("0x")
+    known = not match["id"].startswith("0x")
     return ThreadStack(
-        os_thread_id=int(match[1]) if known else None,
-        name=clean(match[3] or "", 256),
+        os_thread_id=int(match["id"]) if known else None,
+        name=clean(match["name"] or "", 256),
         frames=(),
-        active=match[2] != "idle",
-        owns_gil=True if match[2] == "active+gil" else None,
-        thread_id=None if known else int(match[1], 16),
+        active=match["state"] != "idle",
+        owns_gil=True if match["state"] == "active+gil" else None,
+        thread_id=None if known else int(match["id"], 16),
     )

@@ -37,12 +37,15 @@ def _branches(groups: Sequence[StackGroup], depth: int) -> tuple[Branch, ...]:
     by_frame: dict[str | None, list[StackGroup]] = {}
     for group in groups:
         by_frame.setdefault(group.frames[depth] if depth < len(group.frames) else None, []).append(group)
-    return tuple(_branch(some, depth) if frame is not None else _end(some) for frame, some in by_frame.items())
+    branches: list[Branch] = []
+    for frame, some in by_frame.items():
+        branches += [_branch(some, depth)] if frame is not None else [_end(group) for group in some]
+    return tuple(branches)
 
 
-def _end(groups: Sequence[StackGroup]) -> Branch:
-    """Processes that go no further, where others do."""
-    return Branch((), groups[0].ranks, groups[0].members, groups[0].odd)
+def _end(group: StackGroup) -> Branch:
+    """Processes that go no further, where others do, or where one of them is named for what it called."""
+    return Branch((), group.ranks, group.members, group.odd)
 
 
 def _branch(groups: Sequence[StackGroup], start: int) -> Branch:

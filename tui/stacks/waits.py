@@ -52,6 +52,8 @@ class _Table:
     frames: tuple[tuple[Entry, re.Pattern[str], re.Pattern[str]], ...]
     kernel: tuple[tuple[Entry, re.Pattern[str]], ...]
     plumbing: re.Pattern[str]
+    causes: Mapping[str, tuple[str, ...]]
+    healthy: Mapping[str, tuple[str, ...]]
 
 
 @cache
@@ -66,6 +68,8 @@ def _table() -> _Table:
         ),
         tuple((_entry(r), re.compile(str(r["wchan"]))) for r in kernel),
         re.compile(str(raw["plumbing"])),
+        {key: tuple(some) for key, some in raw["causes"].items()},
+        {key: tuple(some) for key, some in raw["healthy"].items()},
     )
 
 
@@ -81,9 +85,23 @@ def meaning(thread: ThreadStack) -> Wait | None:
     return _from_frames(thread.frames) or _from_kernel(thread)
 
 
+def causes_of(wait_id: str) -> tuple[str, ...]:
+    """What it may be that holds up whoever stands there for long, the likeliest first; ids as in the verdict."""
+    return _table().causes.get(wait_id, ())
+
+
+def healthy_of(wait_id: str) -> tuple[str, ...]:
+    """Which healthy work stands there."""
+    return _table().healthy.get(wait_id, ())
+
+
 def place(thread: ThreadStack) -> str:
     """``BatchCache.refill (cache.py:26)``: the newest frame that is not the standard library's."""
-    return _own(thread.frames, 0)
+    return place_of(thread.frames)
+
+
+def place_of(frames: Sequence[Frame]) -> str:
+    return _own(frames, 0)
 
 
 def _from_frames(frames: Sequence[Frame]) -> Wait | None:
