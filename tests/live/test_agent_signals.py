@@ -92,9 +92,11 @@ def test_stacks_of_all_ranks_at_once_and_they_live_on(client: AgentClient, launc
     good = {answer["pid"]: answer for answer in answers if answer["ok"]}
     assert sorted(good) == sorted(pids)
     for answer in good.values():
-        functions = {frame["name"] for thread in answer["json"] for frame in thread["frames"]}
-        assert {"wait_for_peer", "helper_thread"} <= functions
-        assert len(answer["json"]) == 5
+        frames, threads = answer["stacks"]["frames"], answer["stacks"]["threads"]
+        assert {"wait_for_peer", "helper_thread"} <= {function for function, _, _ in frames}
+        assert len(frames) == len({tuple(frame) for frame in frames}), "each frame travels once"
+        assert len(threads) == 5
+        assert all(frames[number] for thread in threads for number in thread[5])
         assert 0 < answer["duration_s"] < 10
     assert sorted(answer["error"] for answer in answers if not answer["ok"]) == [
         "has ended",

@@ -59,17 +59,29 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
   "state", "cpu_s", "wchan", "syscall"}, ...]|null}}``), ``files`` (``paths``: globs; ``{"files": [{"path", "size",
   "mtime", "mode"}]}``), ``newest`` (``glob``; ``{"path": the newest matching file|null}``), ``read`` (``path``,
   ``offset``, ``limit``; ``{"size", "data": base64}``), ``disk`` (``paths``; ``{"disk": {path: {"free", "total",
-  "free_inodes"}|null}}``, bytes), ``doctor`` (what the host allows: see :func:`.look.doctor`). In a helper, 10 s.
-* ``{"do": "put", "name": str, "size": int, "sha256": str, "offset": int, "data": base64}`` in pieces, in order; a
-  memory file that disappears with the agent. Answers with the last piece.
-* ``{"do": "stacks", "procs": [[pid, start_ticks], ...], "program": null|name-of-put|path, "native": false}`` runs
-  py-spy without blocking (``native``: it pauses), eight at once, 10 s each; one answer a process as it comes:
-  ``{"pid", "ok", "json"|"error", "duration_s", "wall"}``; the final one has ``last``.
+  "free_inodes"}|null}}``, bytes), ``doctor`` (``part``: what would spoil a launch, see :mod:`.preflight`), in a helper
+  each, 10 s; ``gpu_health`` (``{"gpus": rows as in a tick, "health": {"driver", "cuda", "gpus": {index: see
+  :func:`.gpuhealth.health`}}}``) in the driver's own helper, with its next reading.
+* ``{"do": "look", "what": "family", "procs": [[pid, start_ticks], ...]}`` the processes with all that they started: see
+  :func:`.family.look`. ``"sigabrt"``: what the signal would do to each as it is now, see :func:`.sigabrt.look`.
+* ``{"do": "put", "name": str, "size": int, "sha256": str, "packed": bool, "offset": int, "data": base64}`` in pieces,
+  in order; a memory file that disappears with the agent. Answers with the last piece. ``packed``: what travels is zlib,
+  ``size`` counts that, the checksum is of what comes out.
+* ``{"do": "stacks", "procs": [[pid, start_ticks], ...], "program": null|name-of-put|path, "native": false, "at_least":
+  null|[0, 4, 2]}`` runs py-spy without blocking (``native``: it pauses), eight at once, 10 s each (``native``: 20); one
+  answer a process as it comes: ``{"pid", "ok", "stacks"|"error", "duration_s", "wall"}``; the final one has ``last``.
+  ``stacks`` are folded, see :func:`.dumper.fold`. A program of the host older than ``at_least`` is refused.
+* ``{"do": "ras", "procs": [[pid, start_ticks], ...]}`` polls NCCL's RAS once through these processes: ``{"asked":
+  [{"address", "pids", "wall", "duration_s", "data": base64 of zlib, "format": "text"|"json", "protocol"} or with
+  "error"]}``, empty where none has one. 25 s.
+* ``{"do": "recorder", "procs": [[pid, start_ticks, rank|null], ...]}`` asks for PyTorch's flight records through their
+  pipes; one answer a process: ``{"pid", "path", "mtime", "asked", "data": base64 of zlib}``, or ``error``, or neither
+  where it has none. 10 s.
 * ``{"do": "abort", "procs": [[pid, start_ticks], ...], "hold": [[pid, start_ticks], ...]}`` sends SIGABRT to all of
   them through pidfds: holders and targets are stopped first, then the targets are let go one after another, so that
   their dumps do not mix and none dies of another's death. Answers per process ``{"pid", "result":
-  "died"|"alive"|"gone"|"reused"|"denied", "why"?, "stderr": where its dump went, "offset": size of that file before,
-  "end": int|null, "data": base64 of what came (1 MiB at most), "wall"}``.
+  "died"|"alive"|"gone"|"reused"|"denied", "why"?, "effect": what it was known to do, "stderr": where its dump went,
+  "offset": size of that file before, "end": int|null, "data": base64 of what came (1 MiB at most), "wall"}``.
 * ``{"do": "signal", "procs": [[pid, start_ticks]], "signal": int}`` through a pidfd, or not at all; per process
   ``{"pid", "result": "sent"|"gone"|"reused"|"denied", "why", "wall"}``.
 """

@@ -16,6 +16,7 @@ from . import procfs
 from .helper import isolate, write_all
 from .identity import Fds, files_behind_pipes
 from .loop import clock
+from .sigabrt import effect_on, thread_that_takes_it
 from .signals import Refused, Target
 from .wire import encode
 
@@ -61,6 +62,7 @@ def _dead_man(targets: "list[Target]", holders: "list[Target]", answers: int) ->
 
 def _work(targets: "list[Target]", holders: "list[Target]", answers: int, until: float) -> None:
     places = {target.pid: Places(target.pid) for target in targets}
+    effects = {target.pid: effect_on(target.pid) for target in targets}
     try:
         for target in targets:
             _forbid_core(target)
@@ -71,7 +73,7 @@ def _work(targets: "list[Target]", holders: "list[Target]", answers: int, until:
         for target in targets:
             places[target.pid].measure()
             answer = _release(target, until)
-            answer.update(places[target.pid].found())
+            answer.update(places[target.pid].found(), effect=effects[target.pid])
             _tell(answers, answer)
     finally:
         _wake(targets + holders)
@@ -119,23 +121,13 @@ def _running(process: Target) -> bool:
 def _abort(target: Target) -> None:
     """To the process; where its main thread waits uninterruptibly, to another thread, which dumps at once."""
     try:
-        now = procfs.stat(target.pid)
-        if now and now.state == "D":
-            thread = _interruptible_thread(target.pid)
-            if thread:
-                target.send_to_thread(thread, signal.SIGABRT)
-                return
-        target.send(signal.SIGABRT)
-    except (Refused, KeyError):
+        thread = thread_that_takes_it(target.pid)
+        if thread:
+            target.send_to_thread(thread, signal.SIGABRT)
+        else:
+            target.send(signal.SIGABRT)
+    except (Refused, OSError):
         pass
-
-
-def _interruptible_thread(pid: int) -> int:
-    for name in os.listdir("/proc/%d/task" % pid):
-        now = procfs.stat(pid, int(name))
-        if int(name) != pid and now and now.state in "STR":
-            return int(name)
-    return 0
 
 
 def _release(target: Target, until: float) -> "dict[str, object]":

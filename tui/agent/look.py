@@ -2,8 +2,8 @@
 
 import base64
 import glob
+import importlib
 import os
-import sys
 
 from . import procfs
 from .procfs import text
@@ -13,9 +13,15 @@ MOST_FILES = 1000
 MOST_BYTES = 4 << 20
 MIB = 1048576.0
 
+MODULES = ("family", "holdups", "infiniband", "kernel_log", "locks", "sigabrt", "sockets", "surroundings")
+"""Looks that have a module of their own, loaded only in the helper that looks."""
+
 
 def look(request: "dict[str, Any]") -> "dict[str, Any]":
     """Answer one look; raises OSError, KeyError or ValueError for what cannot be looked at."""
+    if request["what"] in MODULES:
+        answer: "dict[str, Any]" = importlib.import_module("." + request["what"], __package__).look(request)
+        return answer
     what = {"threads": threads, "files": files, "newest": newest, "read": read, "disk": disk, "doctor": doctor}
     if request["what"] not in what:
         raise ValueError("nothing is known of %r" % request["what"])
@@ -70,28 +76,10 @@ def disk(request: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def doctor(request: "dict[str, Any]") -> "dict[str, Any]":
-    """What this host allows, as read; the monitor judges."""
-    from .stacks import find
+    """What would spoil a launch here before it starts, and what may be done here; the monitor judges."""
+    from .preflight import part
 
-    return {
-        "python": sys.version.split()[0],
-        "executable": sys.executable,
-        "uid": os.getuid(),
-        "ptrace_scope": _first("/proc/sys/kernel/yama/ptrace_scope"),
-        "cap_eff": _field("/proc/self/status", "CapEff"),
-        "core_pattern": _first("/proc/sys/kernel/core_pattern"),
-        "limits": _limits(("Max locked memory", "Max open files", "Max core file size")),
-        "py_spy": find(None),
-        "memfd_noexec": _first("/proc/sys/vm/memfd_noexec"),
-        "pidfd": hasattr(os, "pidfd_open") or os.uname().release,
-        "disk": {path: _disk(path) for path in ("/dev/shm", "/tmp", os.path.expanduser("~"))},
-        "mem_available_mib": _meminfo("MemAvailable"),
-        "swap_free_mib": _meminfo("SwapFree"),
-        "infiniband": sorted(os.listdir("/sys/class/infiniband")) if os.path.isdir("/sys/class/infiniband") else [],
-        "nvidia_devices": sorted(glob.glob("/dev/nvidia[0-9]*")),
-        "driver": _first("/proc/driver/nvidia/version"),
-        "cgroup_memory_max": _first("/sys/fs/cgroup/memory.max"),
-    }
+    return part(request)
 
 
 def _pid(entry: "int | list[int]") -> int:
@@ -129,31 +117,6 @@ def _disk(path: str) -> "dict[str, int] | None":
         return None
     unit = status.f_frsize
     return {"free": status.f_bavail * unit, "total": status.f_blocks * unit, "free_inodes": status.f_favail}
-
-
-def _first(path: str) -> "str | None":
-    try:
-        return text(procfs.read(path)).split("\n")[0].strip()
-    except OSError:
-        return None
-
-
-def _field(path: str, name: str) -> "str | None":
-    for line in text(procfs.read_all(path)).split("\n"):
-        if line.startswith(name + ":"):
-            return line.split(":", 1)[1].strip()
-    return None
-
-
-def _meminfo(name: str) -> "int | None":
-    value = _field("/proc/meminfo", name)
-    return int(value.split()[0]) >> 10 if value else None
-
-
-def _limits(names: "tuple[str, ...]") -> "dict[str, list[str]]":
-    """Soft and hard limit by name, as ``/proc/self/limits`` words them (bytes, files, or unlimited)."""
-    lines = text(procfs.read_all("/proc/self/limits")).split("\n")
-    return {name: line[len(name) :].split()[:2] for name in names for line in lines if line.startswith(name)}
 
 
 TYPE_CHECKING = False

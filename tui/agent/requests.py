@@ -18,6 +18,7 @@ class Requests:
         self._looks: "Jobs | None" = None
         self._puts: "Puts | None" = None
         self._stacks: "Stacks | None" = None
+        self._probes: "Probes | None" = None
 
     def handle(self, request: "dict[str, Any]") -> None:
         try:
@@ -28,12 +29,13 @@ class Requests:
     def answer(self, request: "dict[str, Any]", last: bool = True, **fields: object) -> None:
         if "id" in request:
             answer: "dict[str, Any]" = {"type": "answer", "id": request["id"], "last": last}
-            answer.update(fields)
-            self._agent.send(answer)
+            encoded = {name: value for name, value in fields.items() if isinstance(value, bytes)}
+            answer.update((name, value) for name, value in fields.items() if name not in encoded)
+            self._agent.send(answer, **encoded)
 
     def end(self) -> None:
         """Stop what still runs for a request."""
-        for part in (self._looks, self._stacks):
+        for part in (self._looks, self._stacks, self._probes):
             if part:
                 part.end()
 
@@ -74,6 +76,9 @@ class Requests:
     def _do_look(self, request: "dict[str, Any]") -> None:
         from .jobs import Jobs
 
+        if request.get("what") == "gpu_health":  # the driver is asked in its own helper alone
+            self._agent.gpus.ask_health(lambda fields: self.answer(request, **fields))
+            return
         if self._looks is None:
             self._looks = Jobs(self._loop, LOOKS_AT_ONCE)
 
@@ -98,19 +103,47 @@ class Requests:
 
         if self._stacks is None:
             self._stacks = Stacks(self._loop)
-        name = request.get("program")
-        program = self._puts.fd(name) if self._puts and name else None
-        if program is None:
-            program = find(name)
+        stacks, name, procs = self._stacks, request.get("program"), _procs(request["procs"])
+        sent = self._puts.fd(name) if self._puts and name else None
+        program = sent if sent is not None else find(name)
         if program is None:
             self.answer(request, error="py-spy is not on this host")
             return
-        procs = _procs(request["procs"])
         if not procs:
             self.answer(request)
-        self._stacks.take(
-            procs, program, bool(request.get("native")), lambda last, fields: self.answer(request, last, **fields)
-        )
+
+        def take() -> None:
+            stacks.take(
+                procs, program, bool(request.get("native")), lambda last, fields: self.answer(request, last, **fields)
+            )
+
+        def told(version: "tuple[int, ...]") -> None:
+            if version >= tuple(request["at_least"]):
+                take()
+            else:
+                words = ".".join(map(str, version)) or "of an unknown version"
+                self.answer(request, error="py-spy on this host is too old (%s: %s)" % (program, words))
+
+        if isinstance(program, str) and request.get("at_least"):
+            stacks.version(program, told)
+        else:
+            take()
+
+    def _do_ras(self, request: "dict[str, Any]") -> None:
+        self._prober().ras(_procs(request["procs"]), lambda fields: self.answer(request, **fields))
+
+    def _do_recorder(self, request: "dict[str, Any]") -> None:
+        procs = [(int(pid), int(ticks), None if rank is None else int(rank)) for pid, ticks, rank in request["procs"]]
+        if not procs:
+            self.answer(request)
+        self._prober().recorders(procs, lambda last, fields: self.answer(request, last, **fields))
+
+    def _prober(self) -> "Probes":
+        from .probes import Probes
+
+        if self._probes is None:
+            self._probes = Probes(self._loop)
+        return self._probes
 
     def _do_signal(self, request: "dict[str, Any]") -> None:
         from .signals import Refused, Target
@@ -219,6 +252,7 @@ if TYPE_CHECKING:
     from .jobs import Jobs
     from .loop import Loop
     from .main import Agent
+    from .probes import Probes
     from .put import Puts
     from .signals import Target
     from .stacks import Stacks

@@ -9,7 +9,7 @@ import signal
 from . import procfs
 
 SYS_PIDFD_SEND_SIGNAL, SYS_PIDFD_OPEN = 424, 434  # the same on every architecture
-SYS_TGKILL = {"x86_64": 234, "aarch64": 131, "ppc64le": 250}
+SYS_TGKILL = {"x86_64": 234, "aarch64": 131, "ppc64le": 250, "riscv64": 131}
 
 
 class Refused(Exception):
@@ -48,6 +48,8 @@ class Target:
         """To one thread; the start time is read again just before, as there is no pidfd for it on most kernels."""
         if not procfs.alive(self.pid, self.start_ticks):
             raise Refused("gone")
+        if os.uname().machine not in SYS_TGKILL:
+            raise Refused("denied", "no way to signal one thread is known on this architecture")
         _raise(_syscall(SYS_TGKILL[os.uname().machine], self.pid, thread, number))
 
     def alive(self) -> bool:

@@ -1,27 +1,48 @@
-"""Python stacks of other processes through py-spy, without pausing them: several at once, each with a deadline."""
+"""Python stacks of other processes through py-spy: several at once, each with a deadline.
 
-import json
+Without ``native`` nothing is paused. With it py-spy stops each process for 1 to 2.5 s; one in an uninterruptible wait
+or already stopped is left alone, and none is left stopped.
+"""
+
 import os
-import signal
+import re
 import sys
 import time
 
 from . import procfs
+from .dumper import let_go, read, run, write
 from .jobs import Jobs
-from .loop import clock
-from .signals import Refused, Target
 
 DEADLINE_S = 10.0
+NATIVE_DEADLINE_S = 20.0
 AT_ONCE = 8
+AGAIN_S = (0.0, 0.3, 1.5)
+"""After a dumper has ended: the kernel lets go of what it held a moment later."""
+
 PLACES = ("/usr/local/bin", "/usr/bin", "~/.local/bin", os.path.dirname(sys.executable))
 
 
 class Stacks:
     def __init__(self, loop: "Loop"):
+        self._loop = loop
         self._jobs = Jobs(loop, AT_ONCE)
+        self._versions: "dict[str, tuple[int, ...]]" = {}
 
     def end(self) -> None:
         self._jobs.end()
+
+    def version(self, program: str, told: "Callable[[tuple[int, ...]], None]") -> None:
+        """``told`` what ``program --version`` says: ``(0, 4, 3)``, or nothing where it says nothing; asked once."""
+        if program in self._versions:
+            told(self._versions[program])
+            return
+
+        def ended(output: bytes, status: "int | None") -> None:
+            found = re.search(r"(\d+)\.(\d+)\.(\d+)", procfs.text(output))
+            self._versions[program] = tuple(int(part) for part in found.groups()) if found else ()
+            told(self._versions[program])
+
+        self._jobs.start(lambda out: _say_version(program, out), 3.0, ended)
 
     def take(self, procs: "list[tuple[int, int]]", program: "str | int", native: bool, answer: "Answer") -> None:
         """Dump every process; ``program`` is a path or a descriptor. ``answer(last, fields)`` once a process."""
@@ -39,28 +60,25 @@ class Stacks:
                 self._dump(pid, start_ticks, program, native, tell)
 
     def _dump(self, pid: int, start_ticks: int, program: "str | int", native: bool, tell: "Tell") -> None:
-        started = clock()
-        before = procfs.stat(pid)
+        deadline_s = NATIVE_DEADLINE_S if native else DEADLINE_S
+
+        def body(output: int) -> None:
+            # It may have had to wait for its turn.
+            refusal = _refusal(pid, start_ticks, native)
+            run(pid, program, native, output) if not refusal else write(output, 0.0, error=refusal)
 
         def ended(output: bytes, status: "int | None") -> None:
-            if native and before and before.state not in "Tt":
-                _let_go(pid, start_ticks)
+            taken = read(output)
+            if native:
+                for seconds in (0.0,) if "stacks" in taken else AGAIN_S:
+                    self._loop.after(seconds, lambda: let_go(pid, start_ticks))
             if status is None:
-                late = "py-spy gave no answer within %d s" % DEADLINE_S
-                tell(pid=pid, ok=False, error=late, duration_s=DEADLINE_S)
-                return
-            try:
-                stacks = json.loads(output[output.index(b"[") :].decode()) if status == 0 else None
-            except ValueError:
-                stacks = None
-            if stacks is None:
-                tell(pid=pid, ok=False, error=_sentence(output), duration_s=round(clock() - started, 4))
-            else:
-                tell(pid=pid, ok=True, json=stacks, duration_s=round(clock() - started, 4))
+                late = "py-spy gave no answer within %d s" % deadline_s
+                taken = {"error": late, "duration_s": deadline_s}
+            tell(pid=pid, ok="stacks" in taken, **taken)
 
         keep = (program,) if isinstance(program, int) else ()
-        arguments = ["py-spy", "dump", "--json", "--native" if native else "--nonblocking", "--pid", str(pid)]
-        self._jobs.start(lambda out: _exec(program, arguments, out), DEADLINE_S, ended, keep=keep)
+        self._jobs.start(body, deadline_s, ended, keep=keep)
 
 
 def find(program: "str | None") -> "str | None":
@@ -74,15 +92,9 @@ def find(program: "str | None") -> "str | None":
     return None
 
 
-def _exec(program: "str | int", arguments: "list[str]", output: int) -> None:
+def _say_version(program: str, output: int) -> None:
     os.dup2(output, 1)
-    os.dup2(output, 2)
-    path = program if isinstance(program, str) else "/proc/self/fd/%d" % program
-    try:
-        os.execve(path, arguments, {"PATH": os.environ.get("PATH", os.defpath), "NO_COLOR": "1"})
-    except OSError as failure:
-        os.write(1, ("py-spy cannot be run: %s" % failure).encode())
-        os._exit(126)
+    os.execve(program, [program, "--version"], {"PATH": os.environ.get("PATH", os.defpath)})
 
 
 def _refusal(pid: int, start_ticks: int, native: bool) -> "str | None":
@@ -94,25 +106,6 @@ def _refusal(pid: int, start_ticks: int, native: bool) -> "str | None":
     if native and now.state in "DTt":
         return "native stacks need the process to stop, and it is in state %s" % now.state
     return None
-
-
-def _let_go(pid: int, start_ticks: int) -> None:
-    """A dumper that was killed while it held the process may leave a stop behind."""
-    now = procfs.stat(pid)
-    if now and now.start_ticks == start_ticks and now.state == "T":
-        try:
-            target = Target(pid, start_ticks)
-            target.send(signal.SIGCONT)
-            target.close()
-        except Refused:
-            pass
-
-
-def _sentence(output: bytes) -> str:
-    text = procfs.text(output).strip()
-    if "ermission" in text:
-        return "py-spy may not look into this process: run as root or as its owner (kernel.yama.ptrace_scope)"
-    return text.split("\n")[0][:500] or "py-spy failed without a word"
 
 
 TYPE_CHECKING = False

@@ -1,5 +1,6 @@
 """The two directions of the channel: frames out through one zlib stream, requests in as lines."""
 
+import base64
 import json
 import os
 import zlib
@@ -16,6 +17,11 @@ def spliced(value: "dict[str, Any]", **fragments: bytes) -> bytes:
     for name, fragment in fragments.items():
         text = text[:-1] + b"%s%s:%s}" % (b"," if len(text) > 2 else b"", encode(name).encode(), fragment)
     return text
+
+
+def packed(data: bytes) -> str:
+    """Bytes of any length for a JSON string: base64 of zlib."""
+    return base64.b64encode(zlib.compress(data, 6)).decode()
 
 
 class Output:

@@ -190,6 +190,12 @@ class Link:
             )
         if not self._reader.synced and status == FELL_THROUGH:
             return HostError(f"The agent did not arrive whole on {self._host}{self._last_words()}.", permanent=True)
+        if not self._reader.synced and b"sudo:" in self._pipe.stderr_tail():
+            return HostError(
+                f"sudo -n starts nothing on {self._host}{self._last_words()}. "
+                "Allow it without a password there (NOPASSWD), or leave --sudo out.",
+                permanent=True,
+            )
         what = "The agent" if self._reader.synced else "The login that should start the agent"
         return HostError(f"{what} on {self._host} ended{_how(status)}{self._last_words()}.")
 

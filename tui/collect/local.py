@@ -29,16 +29,18 @@ LEAVE_S = 0.3
 
 
 class LocalChannel:
-    """``simulate`` asks for simulated GPUs where no driver answers, see :func:`tui.collect.payload.payload`."""
+    """``simulate`` asks for simulated GPUs where no driver answers, see :func:`tui.collect.payload.payload`; ``sudo``
+    starts the agent as root, where sudo asks for no password."""
 
-    def __init__(self, *, simulate: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, *, simulate: Mapping[str, Any] | None = None, sudo: bool = False) -> None:
         self._simulate = simulate
+        self._sudo = sudo
         self._started: _Agent | None = None
 
     def start(self) -> None:
         """Start the agent now, for the next :meth:`open`. Raises: HostError where no process can be started."""
         if self._started is None:
-            self._started = _Agent(self._simulate)
+            self._started = _Agent(self._simulate, self._sudo)
 
     async def open(self) -> Pipe:
         self.start()
@@ -54,11 +56,11 @@ class _Agent:
     ended with it.
     """
 
-    def __init__(self, simulate: Mapping[str, Any] | None) -> None:
+    def __init__(self, simulate: Mapping[str, Any] | None, sudo: bool) -> None:
         self._ours, theirs = socket.socketpair()
         try:
             self._process = subprocess.Popen(
-                local_command(),
+                local_command(sudo),
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=subprocess.PIPE,

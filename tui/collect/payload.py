@@ -54,10 +54,13 @@ BOOT = (
 )
 """The command for the host's login shell (bash, sh, dash, zsh, fish, tcsh); :func:`payload` goes to its input."""
 
+SUDO_BOOT = BOOT.replace("exec sh", "exec sudo -n sh", 1)
+"""The same as root, where sudo asks for no password; only when a person asked for it."""
 
-def local_command() -> list[str]:
+
+def local_command(sudo: bool = False) -> list[str]:
     """The same boot for this machine, under the monitor's own interpreter and without a shell."""
-    return [sys.executable, "-ISB", "-c", _PYTHON_LINE]
+    return [*(("sudo", "-n") if sudo else ()), sys.executable, "-ISB", "-c", _PYTHON_LINE]
 
 
 def payload(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tui.collect.channel import Tail
 from tui.collect.hosts import Destination, parse
-from tui.collect.payload import BOOT, payload
+from tui.collect.payload import BOOT, SUDO_BOOT, payload
 from tui.collect.sshsetup import SshSetup
 from tui.collect.sshwords import explain, lost, unusable
 from tui.errors import HostError
@@ -39,17 +39,19 @@ CLOSE_S = 0.3
 
 
 class SshChannel:
-    """``destination`` as ``ssh`` takes it: an alias of the ssh config, ``user@host`` or ``ssh://user@host:port``."""
+    """``destination`` as ``ssh`` takes it: an alias of the ssh config, ``user@host`` or ``ssh://user@host:port``.
+    ``sudo`` starts the agent as root, where sudo asks for no password there."""
 
-    def __init__(self, destination: str, shared: SshPool) -> None:
+    def __init__(self, destination: str, shared: SshPool, *, sudo: bool = False) -> None:
         self._destination = destination
+        self._boot = SUDO_BOOT if sudo else BOOT
         self._shared = shared
 
     async def open(self) -> Pipe:
         line = await self._shared.connect(self._destination)
         try:
             process = await asyncio.wait_for(
-                line.connection.create_process(BOOT, encoding=None, request_pty=False), CHANNEL_S
+                line.connection.create_process(self._boot, encoding=None, request_pty=False), CHANNEL_S
             )
             pipe = _SshPipe(self._destination, self._shared, line, process)
             pipe.write(payload())

@@ -15,6 +15,7 @@ from tui.errors import Exit, UsageError
 from tui.headless.dump_targets import Target, Watched, parse_target
 from tui.model import Dump, Launch, Member, MergedStacks, ProcessStacks
 from tui.stacks.merge import merge
+from tui.stacks.sigabrt import MUTE, SENTENCES
 from tui.stacks.tree import draw, tree
 
 MOST_FILES = 4096
@@ -25,13 +26,24 @@ MOST_BYTES = 64 << 20
 def main(options: argparse.Namespace) -> Exit:
     """Raises: UsageError for words that name no process and files that hold no stacks."""
     targets = [parse_target(word) for word in options.targets]
-    return asyncio.run(run(targets, json=options.json, abort=options.abort, from_paths=options.from_paths))
+    return asyncio.run(
+        run(targets, json=options.json, abort=options.abort, from_paths=options.from_paths, sudo=options.sudo)
+    )
 
 
 async def run(
-    targets: Sequence[Target], *, json: bool = False, abort: bool = False, from_paths: Sequence[Path] = ()
+    targets: Sequence[Target],
+    *,
+    json: bool = False,
+    abort: int = 0,
+    from_paths: Sequence[Path] = (),
+    sudo: bool = False,
 ) -> Exit:
-    """Take or read stacks and print them; data to stdout, what happens meanwhile to stderr."""
+    """Take or read stacks and print them; data to stdout, what happens meanwhile to stderr.
+
+    ``abort`` counts how often it was said: once sends SIGABRT, unless a process would die of it without printing
+    anything, twice sends it nevertheless.
+    """
     if bool(targets) == bool(from_paths):
         raise UsageError("dump: name processes ([HOST:]PID …), or files with --from PATH …, one of both")
     if from_paths:
@@ -40,7 +52,7 @@ async def run(
         processes = read_files(from_paths)
         _print(processes, merge(processes), json)
         return Exit.READY
-    async with Watched(targets) as watched:
+    async with Watched(targets, sudo) as watched:
         launch, failed = await watched.launch()
         if not launch.members:
             _print(failed, MergedStacks((), why=""), json)
@@ -51,7 +63,7 @@ async def run(
     return Exit.READY if any(t.frames for p in processes for t in p.threads) else Exit.UNDECIDED
 
 
-async def _take(watched: Watched, launch: Launch, abort: bool) -> Dump:
+async def _take(watched: Watched, launch: Launch, abort: int) -> Dump:
     from tui.session.capture import Capture
 
     capture = Capture(watched.hosts, lambda dump: None)
@@ -63,8 +75,13 @@ async def _take(watched: Watched, launch: Launch, abort: bool) -> Dump:
         raise UsageError(_lone(launch, chosen, left_out))
     if not launch.ranks():
         launch = replace(launch, members=chosen)  # nobody but those that were named
-    for member, effect in await watched.effects(chosen):
-        _say(f"{_name(member.rank, member.pid, member.host)}: SIGABRT {effect}")
+    effects = await watched.effects(launch.ranks() or launch.members)
+    for member, effect in effects.items():
+        does = SENTENCES.get(effect, "has an effect that cannot be told")
+        _say(f"{_name(member.rank, member.pid, member.host)}: SIGABRT {does}")
+    mute = [member for member, effect in effects.items() if effect in MUTE]
+    if mute and abort < 2:
+        raise UsageError(_mute(mute, len(effects)))
     return _noted(await capture.abort(launch, None))
 
 
@@ -73,6 +90,15 @@ def _lone(launch: Launch, chosen: Sequence[Member], left_out: Sequence[Member]) 
     return (
         f"dump --abort: {len(left_out)} ranks of the same launch are not named; they would die of the others' death "
         f"and leave no stack. Name all {len(launch.ranks())}: {pids}"
+    )
+
+
+def _mute(mute: Sequence[Member], n: int) -> str:
+    who = f"all {n}" if len(mute) == n > 1 else ", ".join(_name(m.rank, m.pid, m.host) for m in mute[:8])
+    return (
+        f"dump --abort: {who} would die without printing anything (faulthandler is off there; PYTHONFAULTHANDLER=1 at "
+        "the start turns it on). Nothing was sent. The stacks without harm are all there is: leave --abort out; or say "
+        "--abort twice to end them all the same"
     )
 
 

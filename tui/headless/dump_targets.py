@@ -5,21 +5,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from tui.collect.host import Hello, Host
-from tui.errors import HostError, UsageError
-from tui.model import HostState, Identity, Launch, Member, Proc, ProcessStacks, Sample
+from tui.errors import UsageError
+from tui.model import HostState, Identity, Launch, Member, ProcessStacks, Sample
 from tui.session.discover import Discovery
+from tui.session.effects import effects_on
 from tui.session.plan import plan_hosts
-from tui.stacks.sigabrt import SENTENCES, sigabrt_effect
 
 Target = tuple[str | None, int]
 """Host (``None``: this machine) and pid."""
 
 CONNECT_S = 25.0
-MASKS_S = 3.0
 LISTED_S = 1.0
 """After an agent's first list of processes, so long for one that it does not have yet."""
 
@@ -35,19 +33,18 @@ def parse_target(word: str) -> Target:
 class Watched:
     """The targets' hosts while they are asked; ``async with`` connects and lets go."""
 
-    def __init__(self, targets: Sequence[Target]) -> None:
+    def __init__(self, targets: Sequence[Target], sudo: bool = False) -> None:
         named = list(dict.fromkeys(host for host, _ in targets if host is not None))
-        channels = dict(plan_hosts(argparse.Namespace(hosts=named)).channels) if named else {}
+        channels = dict(plan_hosts(argparse.Namespace(hosts=named, sudo=sudo)).channels) if named else {}
         here = ""
         if any(host is None for host, _ in targets):
-            here, channel = plan_hosts(argparse.Namespace(hosts=[])).channels[0]
+            here, channel = plan_hosts(argparse.Namespace(hosts=[], sudo=sudo)).channels[0]
             channels[here] = channel
         self.chosen = list(dict.fromkeys((host or here, pid) for host, pid in targets))
         self.hosts: Mapping[str, Host] = {name: Host(name, channel, self) for name, channel in channels.items()}
         self._discovery = Discovery(pids=self.chosen)
         self._listed: set[str] = set()
         self._known: dict[tuple[str, int], Identity] = {}
-        self._procs: dict[tuple[str, int], Proc] = {}
         self._lost: dict[str, str] = {}
         self._news = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -98,19 +95,10 @@ class Watched:
             return f"there is no process {pid} on {host}."
         return self._lost.get(host, f"{host} did not answer within {CONNECT_S:.0f} s.")
 
-    async def effects(self, members: Sequence[Member]) -> list[tuple[Member, str]]:
-        """What SIGABRT would do to each, in words, from its signal masks as they are now."""
-        keys = {(m.host, m.pid) for m in members}
-        for name, host in self.hosts.items():
-            procs = [[m.pid, m.start_ticks] for m in members if m.host == name]
-            with suppress(HostError):
-                await host.request("watch", procs=procs)
-        await self._until(lambda: keys <= self._procs.keys(), MASKS_S)
-        effects = [(m, self._procs.get((m.host, m.pid))) for m in members]
-        return [
-            (m, SENTENCES.get((sigabrt_effect(proc) if proc else None) or "", "has an effect that cannot be told"))
-            for m, proc in effects
-        ]
+    async def effects(self, members: Sequence[Member]) -> dict[Member, str]:
+        """What SIGABRT would do to each as it is now: a key of :data:`tui.stacks.sigabrt.SENTENCES`; ``""`` where that
+        cannot be told."""
+        return await effects_on(self.hosts, members)
 
     async def _until(self, true: Callable[[], bool], seconds: float) -> None:
         """Wait for what the hosts' words make true, at most so long."""
@@ -138,6 +126,5 @@ class Watched:
         self._known |= {(host, i.pid): i for i in sample.new}
         for pid, _ in sample.gone:
             self._known.pop((host, pid), None)
-        self._procs |= {(host, p.pid): p for p in sample.procs}
         self._discovery.feed(sample)
         self._news.set()

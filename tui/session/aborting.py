@@ -20,11 +20,11 @@ from tui.collect import decode
 from tui.collect.host import Host
 from tui.errors import HostError
 from tui.model import Dump, Launch, Member, ProcessStacks, ThreadStack
-from tui.session.taking import Taking
+from tui.session.taking import Rung, Taking
 from tui.stacks.attribute import attribute
 from tui.stacks.explain import abort_result
 from tui.stacks.faulthandler import FaultDump, parse
-from tui.stacks.sigabrt import HOLD_ROLES
+from tui.stacks.sigabrt import HOLD_ROLES, SENTENCES
 
 ABORT_S = 40.0
 """For all ranks of a host; the agent lets its supervisors go after 15 s, whatever happens."""
@@ -110,25 +110,33 @@ class Aborting:
         held = f", {', '.join(f'{m.role} {m.pid}' for m in hold)} held" if hold else ""
         self._taking.note(f"SIGABRT to {len(targets)} ranks on {name}{held}")
         try:
-            if host is None:
-                raise HostError(f"{name} is not watched.")
-            procs = [[m.pid, m.start_ticks] for m in targets.values()]
-            holders = [[m.pid, m.start_ticks] for m in hold]
-            async for answer in host.answers("abort", timeout=ABORT_S, procs=procs, hold=holders):
-                member = targets.get(decode.integer(answer.get("pid")) or 0)
-                if member is not None:
-                    self._answered(host, member, answer)
+            with self._taking.step(name, "SIGABRT", len(targets)) as rung:
+                if host is None:
+                    raise HostError(f"{name} is not watched.")
+                procs = [[m.pid, m.start_ticks] for m in targets.values()]
+                holders = [[m.pid, m.start_ticks] for m in hold]
+                async for answer in host.answers("abort", timeout=ABORT_S, procs=procs, hold=holders):
+                    member = targets.get(decode.integer(answer.get("pid")) or 0)
+                    if member is not None:
+                        self._answered(rung, host, member, answer)
         except HostError as error:
             self._taking.note(str(error))
+            return
+        if hold:
+            self._taking.note(f"let go again on {name}: {', '.join(f'{m.role} {m.pid}' for m in hold)}")
 
-    def _answered(self, host: Host, member: Member, answer: Mapping[str, Any]) -> None:
+    def _answered(self, rung: Rung, host: Host, member: Member, answer: Mapping[str, Any]) -> None:
         owner = (member.host, member.pid)
         self._result[owner] = str(answer.get("result") or answer.get("error") or "")
         self._stderr[owner] = path = str(answer.get("stderr") or "")
         offset = decode.integer(answer.get("offset"))
-        self._taking.note(f"rank {member.rank} (pid {member.pid} on {member.host}): {self._result[owner]}")
+        name = member.role if member.rank is None else f"rank {member.rank}"
+        does = SENTENCES.get(str(answer.get("effect") or ""), "does what cannot be told")
+        who = f"{name} (pid {member.pid} on {member.host})"
+        self._taking.note(f"{who}, of which was known that it {does}: {self._result[owner]}")
         if path.startswith("/") and offset is not None:
             self._watch(host, path, offset)
+        rung.answered()
         if dumps := parse(_decoded(answer.get("data")).decode("utf-8", "replace")):
             # The agent read it between this process's waking and its death: nobody else wrote meanwhile.
             named = attribute(dumps, {owner: self._known.get(owner, ())}).owned.get(owner)

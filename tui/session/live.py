@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from tui.collect.host import Hello, Host
-from tui.errors import HostError
-from tui.model import Dump, Fact, HostState, Launch, LaunchView, Sample, Snapshot, Wanted
+from tui.model import Dump, Fact, HostState, Launch, LaunchView, Sample, Snapshot
 from tui.record.baselines import Baselines
 from tui.session.capture import Capture
 from tui.session.discover import Discovery
 from tui.session.engine import Engine
 from tui.session.follow import Follower
+from tui.session.looks import Looks
 from tui.session.own_markers import OwnMarkers
 from tui.session.plan import Plan
 
@@ -27,8 +27,8 @@ POST_EVERY_S = 0.25
 FIRST_POST_S = 0.4
 """The first snapshot waits so long for GPU readings: a picture without any would only delay the one with them."""
 JUDGE_EVERY_S = 0.9
-LOOK_EVERY_S = 8.0
-"""A fact that a hypothesis asks for is fetched at most this often from one host."""
+AGAIN_S = 180.0
+"""Stacks asked for again within so long mean: those without C frames did not tell enough."""
 
 
 class LiveSession:
@@ -45,8 +45,7 @@ class LiveSession:
         self._capture = Capture(self._hosts, self._on_dump)
         self._dumps: dict[int, Dump] = {}
         self._views: tuple[LaunchView, ...] = ()
-        self._pending_facts: dict[str, list[Fact]] = {}
-        self._looked: dict[tuple[str, str], float] = {}
+        self._looks = Looks(self._ask_look, self._spawn)
         self._judged_at = -1e9
         self._dirty = asyncio.Event()
         self._first_readings = asyncio.Event()
@@ -71,10 +70,13 @@ class LiveSession:
         await self._baselines.close()
 
     async def take_stacks(self, launch_id: str) -> None:
-        """Stacks of all ranks of a launch; nothing of it pauses a target."""
+        """Stacks of all ranks of a launch; nothing of it pauses a target. Where that was done a moment ago, or the
+        launch is suspect or hung, native stacks follow, for which each rank is paused."""
         launch = self._launch(launch_id)
         if launch is not None:
-            await self._capture.stacks(launch)
+            dump = await self._capture.stacks(launch, native=self._may_pause(launch_id))
+            if dump.evidence is not None:
+                self._looks.note(launch.hosts[0], Fact(self._now(), "stacks", dump.evidence))
 
     async def abort(self, launch_id: str) -> None:
         """SIGABRT to all ranks of a launch, after their stacks were taken without harm."""
@@ -83,7 +85,7 @@ class LiveSession:
             sent = self._now()
             await self._capture.abort(launch, self._last_stacks(launch_id))
             for host in launch.hosts:
-                self._pending_facts.setdefault(host, []).append(Fact(sent, "sigabrt_sent", launch_id))
+                self._looks.note(host, Fact(sent, "sigabrt_sent", launch_id))
 
     async def look(self, host: str, what: str, **args: Any) -> dict[str, Any]:
         """One look of a host's agent, see the wire protocol. Raises: HostError where it has none or it fails."""
@@ -101,10 +103,11 @@ class LiveSession:
         self._spawn(self._follower.begin(host), f"follow {host}")
 
     def on_sample(self, host: str, sample: Sample) -> None:
-        facts = self._pending_facts.pop(host, None)
+        facts = self._looks.take(host)
         if facts:
             sample = replace(sample, facts=(*sample.facts, *facts))
         self._engine.books[host].clock_offset_s = self._hosts[host].clock_offset_s
+        self._engine.books[host].clock_uncertain_s = self._hosts[host].clock_uncertain_s
         self._engine.add(sample)
         if self._discovery.feed(sample):
             self._judged_at = -1e9
@@ -137,7 +140,7 @@ class LiveSession:
             views, wanted = self._engine.judge(self._discovery.launches(), now)
             self._views = tuple(views)
             self._baselines.note(self._engine.history, views)
-            self._look(wanted, now)
+            self._looks.want((want for want in wanted if want.host in self._hosts), now)
         return self._as_it_stands(now)
 
     def _as_it_stands(self, now: float) -> Snapshot:
@@ -150,25 +153,20 @@ class LiveSession:
             note=self._note or " · ".join(self._markers.problems),
         )
 
-    def _look(self, wanted: list[Wanted], now: float) -> None:
-        for want in wanted:
-            key = (want.host, want.what)
-            if want.host in self._hosts and now - self._looked.get(key, -1e9) >= LOOK_EVERY_S:
-                self._looked[key] = now
-                self._spawn(self._fetch(want), f"look {want.what}")
-
-    async def _fetch(self, want: Wanted) -> None:
-        try:
-            answer = await self.look(want.host, want.what, **want.args)
-        except HostError:
-            return  # a look that fails leaves the fact unknown; the host's state tells why
-        self._pending_facts.setdefault(want.host, []).append(Fact(self._now(), want.what, answer))
+    async def _ask_look(self, host: str, what: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        return await self.look(host, what, **args)
 
     # ---------------------------------------------------------------------------------------------------------- little
 
     def _on_dump(self, dump: Dump) -> None:
         self._dumps[dump.id] = dump
         self._dirty.set()
+
+    def _may_pause(self, launch_id: str) -> bool:
+        last = self._last_stacks(launch_id)
+        again = last is not None and time.time() - last.started_wall < AGAIN_S
+        verdict = next((v.verdict.id for v in self._views if v.launch.id == launch_id), "unknown")
+        return again or verdict in ("suspect", "hung")
 
     def _last_stacks(self, launch_id: str) -> Dump | None:
         done = [d for d in self._dumps.values() if d.launch == launch_id and d.method == "stacks" and d.done]

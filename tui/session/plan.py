@@ -39,7 +39,8 @@ class Plan:
 def plan_hosts(options: argparse.Namespace) -> Plan:
     """Raises: UsageError with a sentence on the word that cannot be used."""
     words: list[str] = options.hosts
-    channels = _channels(words) if words else [(_here(), LocalChannel())]
+    sudo = bool(getattr(options, "sudo", False))
+    channels = _channels(words, sudo) if words else [(_here(), LocalChannel(sudo=sudo))]
     names = frozenset(name for name, _ in channels)
     return Plan(
         channels=tuple(channels),
@@ -64,14 +65,14 @@ def split_host(word: str, names: Iterable[str]) -> tuple[str | None, str]:
     return None, word
 
 
-def _channels(words: list[str]) -> list[tuple[str, Channel]]:
+def _channels(words: list[str], sudo: bool) -> list[tuple[str, Channel]]:
     from tui.collect.hosts import expand
     from tui.collect.ssh import SshChannel, SshPool
 
     pool = SshPool()
     channels: dict[str, Channel] = {}
     for name in (name for word in words for name in expand(word)):
-        channels[name] = LocalChannel() if name in LOCAL_NAMES else SshChannel(name, pool)
+        channels[name] = LocalChannel(sudo=sudo) if name in LOCAL_NAMES else SshChannel(name, pool, sudo=sudo)
     return list(channels.items())
 
 
