@@ -13,6 +13,8 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,23 +22,59 @@ from tui import __version__
 from tui.errors import Exit, GputopError, UsageError
 
 if TYPE_CHECKING:
+    from tui.config.settings import Settings
     from tui.session.plan import Plan
     from tui.ui.session_like import SessionLike
 
-_EXAMPLES = """\
-examples:
-  gputop-hang                        watch this machine
-  gputop-hang gpu01 gpu02            watch two hosts over ssh, nothing installed there
-  gputop-hang 'node[01-16]'          ranges; ssh://host:port for another port
-  gputop-hang demo                   a real launch here that goes silent: see how it is found out
-  gputop-hang snapshot gpu01 --json  look twice, print what is seen and thought
-  gputop-hang dump gpu01:4711 …      stacks of these processes, merged, without harm
-  gputop-hang replay scenario/       a recorded start-up, in the monitor
-  gputop-hang doctor gpu01           what will and will not work there
+_EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
+    "watch": (
+        ("", "watch this machine"),
+        ("gpu01 gpu02", "watch two hosts over ssh, nothing installed there"),
+        ("'node[01-16]'", "ranges; ssh://host:port for another port"),
+        ("@train", "a group of the configuration"),
+        ("--log 'runs/*.log'", "follow the newest of these logs too"),
+        ("watch demo", "the long form, for a host named like a command"),
+    ),
+    "demo": (
+        ("demo", "a real launch here that goes silent: see how it is found out"),
+        ("demo --healthy", "its twin that is only slow, and becomes ready"),
+    ),
+    "replay": (
+        ("replay scenario/", "a recorded start-up, in the monitor"),
+        ("replay scenario/ --speed 20", "twenty times as fast"),
+        ("replay scenario/ --json --speed max", "one line per step and launch"),
+    ),
+    "score": (("score scenarios/*", "compare the verdicts on recorded start-ups with what was true"),),
+    "snapshot": (
+        ("snapshot gpu01 --json", "look twice, print what is seen and thought"),
+        ("snapshot gpu01 --markdown", "the same for a ticket"),
+    ),
+    "dump": (
+        ("dump gpu01:4711 …", "stacks of these processes, merged, without harm"),
+        ("dump 4711 4712 --json", "of this machine, for a script"),
+        ("dump --from stacks/*", "merge what was taken before"),
+    ),
+    "doctor": (
+        ("doctor gpu01", "what will and will not work there"),
+        ("doctor", "on this machine"),
+    ),
+    "config": (
+        ("config", "which file is read, and what is in force"),
+        ("config --example", "a commented example, to be redirected there"),
+    ),
+}
+"""By command: words after ``gputop-hang``, and what they do. The first of each stands in the help of all."""
 
-"""
+COMMANDS = tuple(_EXAMPLES)
 
-COMMANDS = ("watch", "demo", "replay", "score", "snapshot", "dump", "doctor")
+
+def _examples(*commands: str) -> str:
+    """The examples of these commands; of several, each one's first, but all of ``watch``'s few words."""
+    rows = [row for name in commands for row in _EXAMPLES[name][: None if len(commands) == 1 else 1]]
+    if len(commands) > 1:
+        rows[1:1] = _EXAMPLES["watch"][1:4]
+    width = max(len(words) for words, _ in rows)
+    return "examples:\n" + "".join(f"  gputop-hang {words:<{width}}  {does}\n" for words, does in rows) + "\n"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,17 +116,24 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gputop-hang",
         usage=argparse.SUPPRESS,
-        description=_EXAMPLES + "Watches launches and says whether a silent one is slow or hung, and why.",
+        description=_examples(*COMMANDS) + "Watches launches and says whether a silent one is slow or hung, and why.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gputop-hang {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, prog="gputop-hang")
 
     def command(name: str, summary: str) -> argparse.ArgumentParser:
-        return commands.add_parser(name, help=summary, description=summary)
+        return commands.add_parser(
+            name,
+            help=summary,
+            usage=argparse.SUPPRESS,
+            description=_examples(name) + summary[0].upper() + summary[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
 
     watch = command("watch", "the live monitor; 'gputop-hang HOST …' is short for it")
     _hosts(watch)
+    _sudo_option(watch)
     _selectors(watch)
     _interval_option(watch)
     _theme(watch)
@@ -109,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
 
     snapshot = command("snapshot", "look twice, a few seconds apart, and print what is seen and thought")
     _hosts(snapshot)
+    _sudo_option(snapshot)
     _selectors(snapshot)
     form = snapshot.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true")
@@ -117,16 +163,26 @@ def _parser() -> argparse.ArgumentParser:
     dump = command("dump", "stacks of processes, merged; without harm unless --abort")
     dump.add_argument("targets", nargs="*", metavar="[HOST:]PID")
     dump.add_argument("--json", action="store_true")
-    dump.add_argument("--abort", action="store_true", help="SIGABRT: the processes die of it")
+    dump.add_argument("--abort", action="count", default=0, help="SIGABRT: the processes die of it")
+    _sudo_option(dump)
     dump.add_argument("--from", dest="from_paths", type=Path, nargs="+", default=[], metavar="PATH")
 
     doctor = command("doctor", "what will and will not work on a host")
     _hosts(doctor)
+
+    config = command("config", "the configuration: which file is read, and what is in force")
+    config.add_argument("--example", action="store_true", help="print a commented example instead")
     return parser
 
 
 def _hosts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("hosts", nargs="*", metavar="HOST", help="as ssh takes it; without any, this machine")
+    parser.add_argument(
+        "hosts", nargs="*", metavar="HOST", help="as ssh takes it, or @GROUP; without any, this machine"
+    )
+
+
+def _sudo_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sudo", action="store_true", help="look as root there (sudo -n, which asks for no password)")
 
 
 def _selectors(parser: argparse.ArgumentParser) -> None:
@@ -179,28 +235,56 @@ def _need_screen() -> None:
         raise UsageError("the monitor needs a terminal that can move the cursor; TERM is unset or 'dumb' here")
 
 
-def _watch(options: argparse.Namespace) -> Exit:
-    _need_screen()
+def _settings() -> Settings:
+    """The configuration file. Raises: UsageError where it cannot be used."""
+    from tui.config import settings
+
+    return settings.load()
+
+
+def _plan(options: argparse.Namespace, settings: Settings) -> Plan:
+    """What shall be watched: hosts and logs of the configuration where the command line names none, groups written out.
+
+    Raises: UsageError.
+    """
     from tui.session.plan import plan_hosts
 
-    plan = plan_hosts(options)
+    options.hosts = settings.host_words(options.hosts)
+    if settings.logs and not getattr(options, "log", None):
+        options.log = settings.log_words(options.hosts)
+    return plan_hosts(options)
+
+
+def _watch(options: argparse.Namespace) -> Exit:
+    _need_screen()
+    settings = _settings()
+    plan = _plan(options, settings)
     plan.start_local()  # the agent here starts while Textual is still being imported
-    return _show(lambda: _live(plan), options.theme)
+    if options.hosts or options.pid or options.log or options.port:
+        return _show(lambda: _live(plan), options.theme, settings)
+    with ExitStack() as after:
+        return _show(lambda: _live(plan), options.theme, settings, open_demo=lambda: _live(_demo_plan(after)))
+
+
+def _demo_plan(after: ExitStack, *, healthy: bool = False) -> Plan:
+    """Start the demo, which ends with ``after``, and watch it. Raises: UsageError."""
+    from tui.demo.launch import DemoLaunch
+    from tui.session.plan import plan_demo
+
+    launch = DemoLaunch(healthy=healthy)
+    launch.start()
+    after.callback(launch.stop)
+    plan = plan_demo(launch)
+    plan.start_local()
+    return plan
 
 
 def _demo(options: argparse.Namespace) -> Exit:
     _need_screen()
-    from tui.demo.launch import DemoLaunch
-    from tui.session.plan import plan_demo
-
-    launch = DemoLaunch(healthy=options.healthy)
-    launch.start()
-    try:
-        plan = plan_demo(launch)
-        plan.start_local()
-        return _show(lambda: _live(plan), options.theme)
-    finally:
-        launch.stop()
+    settings = _settings()
+    with ExitStack() as after:
+        plan = _demo_plan(after, healthy=options.healthy)
+        return _show(lambda: _live(plan), options.theme, settings)
 
 
 def _live(plan: Plan) -> SessionLike:
@@ -217,15 +301,24 @@ def _replay(options: argparse.Namespace) -> Exit:
     _need_screen()
     from tui.session.playback import PlaybackSession
 
+    settings = _settings()
     session = PlaybackSession(options.path, speed=options.speed)
-    return _show(lambda: session, options.theme)
+    past = replace(settings.notices, bell=False, terminal=False, desktop=False, on_verdict=())
+    return _show(lambda: session, options.theme, replace(settings, notices=past))
 
 
-def _show(open_session: Callable[[], SessionLike], theme: str | None) -> Exit:
+def _show(
+    open_session: Callable[[], SessionLike],
+    theme: str | None,
+    settings: Settings,
+    open_demo: Callable[[], SessionLike] | None = None,
+) -> Exit:
     gc.disable()  # nothing that is imported now becomes garbage; the application collects again once it stands
     from tui.ui.app import GputopApp
+    from tui.ui.first_run import is_first_run
 
-    return Exit(GputopApp(open_session, theme=theme).run() or Exit.READY)
+    app = GputopApp(open_session, theme=theme, settings=settings, open_demo=open_demo, hint=is_first_run())
+    return Exit(app.run() or Exit.READY)
 
 
 def _score(options: argparse.Namespace) -> Exit:
@@ -236,11 +329,9 @@ def _score(options: argparse.Namespace) -> Exit:
 
 def _snapshot(options: argparse.Namespace) -> Exit:
     from tui.headless import snapshot
-    from tui.session.plan import plan_hosts
 
-    return snapshot.run(
-        plan_hosts(options), form="json" if options.json else "markdown" if options.markdown else "text"
-    )
+    form = "json" if options.json else "markdown" if options.markdown else "text"
+    return snapshot.run(_plan(options, _settings()), form=form)
 
 
 def _dump(options: argparse.Namespace) -> Exit:
@@ -251,9 +342,14 @@ def _dump(options: argparse.Namespace) -> Exit:
 
 def _doctor(options: argparse.Namespace) -> Exit:
     from tui.headless import doctor
-    from tui.session.plan import plan_hosts
 
-    return doctor.run(plan_hosts(options))
+    return doctor.run(_plan(options, _settings()))
+
+
+def _config(options: argparse.Namespace) -> Exit:
+    from tui.headless import config
+
+    return config.run(example=options.example)
 
 
 _RUN = {
@@ -264,4 +360,5 @@ _RUN = {
     "snapshot": _snapshot,
     "dump": _dump,
     "doctor": _doctor,
+    "config": _config,
 }

@@ -6,22 +6,30 @@ import asyncio
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from textual.app import App, SystemCommand
+from textual.command import CommandPalette
+from textual.dom import DOMNode
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
 
-from tui.errors import Exit, UsageError
+from tui.config.settings import NO_NOTICES, Settings
+from tui.errors import Exit, GputopError, UsageError
 from tui.model import Snapshot
+from tui.notices.notifier import Notifier
 from tui.ui import themes
-from tui.ui.keys import BINDINGS, SECTIONS
+from tui.ui.keys import BINDINGS, DUMPS, SECTIONS, Keys, WrongKey
+from tui.ui.moment import Moment
 from tui.ui.palette import make_palette
 from tui.ui.quit import Deadline
 from tui.ui.screens.main import MainScreen
 from tui.ui.session_like import SessionLike
+from tui.ui.theme_choice import ThemeChoice, ThemeChoices
+from tui.ui.title import WindowTitle
 from tui.ui.view import View
 
 DRAW_EVERY_S = 0.25
@@ -31,6 +39,9 @@ STOP_WITHIN_S = 0.25
 QUIT_WITHIN_S = 0.45
 """After this the process ends, whatever still runs in it."""
 
+
+HINT_S = 15.0
+"""How long the hint for the first time stays."""
 
 SETTLED_S = 1.0
 """After this the program is loaded: its objects need no collecting any more."""
@@ -46,29 +57,47 @@ class GputopApp(App[Exit]):
     """The live monitor.
 
     ``open_session`` is called when the first picture stands, so that what a session imports is not waited for.
-    ``theme`` is the name of a theme; raises UsageError where there is none of that name.
+    ``theme`` is the name of a theme, before that of ``settings``. ``hint`` greets a first-time user.
+    ``open_demo`` opens the session of the demo, which is offered where there is nothing else to see.
+
+    Raises: UsageError where there is no such theme, or a key of ``settings`` cannot be used.
     """
 
     TITLE = "gputop-hang"
     CSS_PATH = Path(__file__).with_name("app.tcss")
     BINDINGS: ClassVar[list[Any]] = list(BINDINGS)
 
-    def __init__(self, open_session: Callable[[], SessionLike], *, theme: str | None = None) -> None:
+    def __init__(
+        self,
+        open_session: Callable[[], SessionLike],
+        *,
+        theme: str | None = None,
+        settings: Settings | None = None,
+        hint: bool = False,
+        open_demo: Callable[[], SessionLike] | None = None,
+    ) -> None:
         super().__init__()
+        settings = settings or Settings(notices=NO_NOTICES)
+        self.keys = _keys(settings)
+        self.set_keymap(self.keys.keymap)
         self.session: SessionLike | None = None
         self._open_session = open_session
-        self._deadline = Deadline(QUIT_WITHIN_S)
-        self._latest = Snapshot(t=0.0, wall=time.time())
-        self._shown = self._latest
+        self._open_demo = open_demo
+        self._hint = hint
+        self._home: asyncio.AbstractEventLoop | None = None
+        self._notifier = Notifier(settings.notices, write=self._to_terminal, say=self._say)
+        self._title = WindowTitle(self._to_terminal) if settings.notices.title else None
+        self._deadline = Deadline(QUIT_WITHIN_S, self._give_back)
+        self.moment = Moment(Snapshot(t=0.0, wall=time.time()))
         self._arrived = self.clock()
-        self._frozen = False
         self._launch_id: str | None = None
         self._host: str | None = None
         self._dirty = False
         self._drawn_at = 0.0
         self._second: tuple[int, ...] = ()
         self._busy: set[str] = set()
-        self._install_themes(theme)
+        self._theme_before: str | None = None
+        self._install_themes(theme, settings)
 
     def clock(self) -> float:
         """Seconds that only grow; timers run on by it between snapshots."""
@@ -76,19 +105,26 @@ class GputopApp(App[Exit]):
 
     # ------------------------------------------------------------------------------------------------------- themes
 
-    def _install_themes(self, wanted: str | None) -> None:
-        loaded, self._theme_failures = themes.load_themes([themes.shipped()])
+    def _install_themes(self, wanted: str | None, settings: Settings) -> None:
+        own = [settings.path.parent / "themes"] if settings.path else []
+        loaded, self.theme_failures = themes.load_themes([themes.shipped(), *own])
         self.theme_names = [theme.name for theme in loaded]
         for theme in loaded:
             self.register_theme(theme)
-        few = self.console.color_system == "standard"
-        name = wanted or (themes.SIXTEEN if few else themes.DEFAULT)
-        if wanted is not None and wanted not in self.theme_names:
-            raise UsageError(f"There is no theme {wanted!r}; there are {', '.join(self.theme_names)}.")
-        self.theme = name
+        name = wanted or settings.theme
+        if name is not None and name not in self.theme_names:
+            words = f"There is no theme {name!r}; there are {', '.join(self.theme_names)}."
+            raise UsageError(words) if wanted else settings.wrong(("theme",), words)
+        self._colours = name is not None or not self.no_color  # who names a theme wants its colours (no-color.org)
+        self.theme = name or themes.fitting(colours=self._colours, few=self.console.color_system == "standard")
         for builtin in BUILTIN_THEMES:
             self.unregister_theme(builtin)
         self.palette = make_palette(self.get_css_variables())
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Textual's own, but no greys in place of colours: with NO_COLOR there are none, or those of a named theme."""
+        kept = [f for f in super().get_line_filters() if not isinstance(f, (Monochrome, NoColor))]
+        return kept if self._colours and self.theme != themes.COLOURLESS else [*kept, NoColor()]
 
     def watch_theme(self) -> None:
         """Give every role its colour in the new theme and draw everything again."""
@@ -103,6 +139,44 @@ class GputopApp(App[Exit]):
         self.theme = self.theme_names[(index + 1) % len(self.theme_names)]
         self.notify(f"theme {self.theme}", timeout=1.5, markup=False)
 
+    def search_themes(self) -> None:
+        """The palette of themes: each is worn while it is under the cursor, and escape brings the first one back."""
+        self._theme_before = self.theme
+        self.push_screen(CommandPalette(providers=[ThemeChoices], placeholder="Choose a theme…"))
+
+    def on_command_palette_option_highlighted(self, event: CommandPalette.OptionHighlighted) -> None:
+        hit = getattr(event.highlighted_event.option, "hit", None)
+        if self._theme_before is not None and isinstance(choice := getattr(hit, "command", None), ThemeChoice):
+            choice()
+
+    def on_command_palette_closed(self, event: CommandPalette.Closed) -> None:
+        if self._theme_before is not None and not event.option_selected:
+            self.theme = self._theme_before
+        self._theme_before = None
+
+    # ------------------------------------------------------------------------------------------------------- notices
+
+    def _to_terminal(self, text: str) -> None:
+        """Write between two pictures, from whatever thread."""
+
+        def write() -> None:
+            if self._driver is not None and self.is_running and not self.is_headless:
+                self._driver.write(text)
+
+        self._at_home(write)
+
+    def _say(self, sentence: str) -> None:
+        self._at_home(lambda: self.notify(sentence, severity="warning", markup=False))
+
+    def _at_home(self, call: Callable[[], None]) -> None:
+        if self._home is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile: nobody looks any more
+                self._home.call_soon_threadsafe(call)
+
+    def _give_back(self) -> None:
+        if self._title is not None:
+            self._title.give_back()
+
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def get_default_screen(self) -> Screen[Any]:
@@ -115,11 +189,20 @@ class GputopApp(App[Exit]):
         return screen
 
     def on_mount(self) -> None:
+        self._home = asyncio.get_running_loop()
         self.call_after_refresh(self._start_session)
         self.set_interval(DRAW_EVERY_S, self._tick)
         self.set_timer(SETTLED_S, _settle)
-        for sentence in self._theme_failures:
+        for sentence in self.theme_failures:
             self.notify(sentence, severity="warning", markup=False)
+        if self._hint:
+            self.notify(
+                f"{self.keys['help']} explains keys and marks · {self.keys['palette']} finds every command · "
+                f"{self.keys['stacks']} takes stacks and harms nothing · {self.keys['quit']} leaves",
+                title="First time here?",
+                timeout=HINT_S,
+                markup=False,
+            )
 
     def _start_session(self) -> None:
         if self.session is None:
@@ -128,26 +211,31 @@ class GputopApp(App[Exit]):
 
     def post(self, snapshot: Snapshot) -> None:
         """Take a snapshot; it is drawn at once after a pause, else with the next tick."""
-        self._latest = snapshot
+        self.moment.take(snapshot)
         self._arrived = self.clock()
         self._dirty = True
+        self._notifier.feed(snapshot)
+        if self._title is not None:
+            self._title.show(snapshot)
         if self._arrived - self._drawn_at > DRAW_EVERY_S and self.is_running:
             self.call_later(self._tick)
 
     @property
     def view(self) -> View:
         """What is to be seen now."""
-        snapshot = self._shown if self._frozen else self._latest
+        snapshot, held = self.moment.shown, self.moment.held
         chosen = next((v for v in snapshot.launches if v.launch.id == self._launch_id), None)
         if chosen is None and snapshot.launches:
             chosen = snapshot.launches[0]
         host = self._host if any(h.name == self._host for h in snapshot.hosts) else None
-        elapsed = 0.0 if self._frozen else self.clock() - self._arrived
-        return View(snapshot, chosen, host, frozen=self._frozen, elapsed_s=elapsed)
+        elapsed = 0.0 if held else self.clock() - self._arrived
+        offer = self._open_demo is not None and _nothing_here(snapshot)
+        behind = self.moment.latest.t - snapshot.t
+        return View(snapshot, chosen, host, held, elapsed, behind_s=behind, keys=self.keys, offers_demo=offer)
 
     def _tick(self) -> None:
         view = self.view
-        if self._dirty and not self._frozen:
+        if self._dirty and not self.moment.held:
             self.draw()
         elif view.carried_s and self._seconds(view) != self._second:
             self._second = self._seconds(view)
@@ -197,11 +285,54 @@ class GputopApp(App[Exit]):
         current = view.host if view.host in ring else None
         self.choose_host(ring[(ring.index(current) + step) % len(ring)])
 
+    def action_fleet(self) -> None:
+        from tui.ui.screens.fleet import FleetScreen
+
+        if not isinstance(self.screen, FleetScreen):
+            self.push_screen(FleetScreen())
+
+    # ---------------------------------------------------------------------------------------------------------- time
+
     def action_freeze(self) -> None:
-        if not self._frozen:
-            self._shown = self._latest
-        self._frozen = not self._frozen
+        self.moment.hold_or_go_on()
         self.draw()
+
+    def action_step(self, cells: int) -> None:
+        """Step by cells of the timeline."""
+        self.moment.step(cells * self.main.timeline.cell_s)
+        self.draw()
+
+    def action_step_change(self, direction: int) -> None:
+        self.moment.step_change(direction, self.view.launch)
+        self.draw()
+
+    def action_zoom(self, steps: int) -> None:
+        self.main.timeline.zoom_by(steps)
+        self.draw()
+
+    def look_at(self, t: float) -> None:
+        """Show the moment ``t`` on the monitor's timeline."""
+        self.moment.look_at(t)
+        self.draw()
+
+    # ---------------------------------------------------------------------------------------------------------- demo
+
+    def action_demo(self) -> None:
+        """Look at the demo instead of this machine, where that has nothing to show."""
+        if self._open_demo is not None:
+            self.run_worker(self._start_demo(self._open_demo), name="demo", group="session", exit_on_error=False)
+            self._open_demo = None
+
+    async def _start_demo(self, open_demo: Callable[[], SessionLike]) -> None:
+        try:
+            session = open_demo()
+        except GputopError as error:
+            self.notify(str(error), severity="error", markup=False)
+            return
+        before, self.session = self.session, session
+        if before is not None:
+            await asyncio.wait({asyncio.ensure_future(before.stop())}, timeout=STOP_WITHIN_S)
+        session.start(self.post)
 
     # --------------------------------------------------------------------------------------------------------- panes
 
@@ -213,7 +344,9 @@ class GputopApp(App[Exit]):
 
     def action_open_focused(self) -> None:
         pane = self.main.active_pane
-        if self.main.full is None and pane.id:
+        if self.view.offers_demo:
+            self.action_demo()
+        elif self.main.full is None and pane.id:
             self.main.open(pane.id)
 
     def action_leave_pane(self) -> None:
@@ -294,16 +427,28 @@ class GputopApp(App[Exit]):
         self.push_screen(HelpScreen())
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Every key's action in the palette, and the choice of a theme."""
-        for section, bindings in SECTIONS:
-            for binding in bindings:
-                if not binding.action.startswith(("launch(", "scroll(", "page(", "edge(")):
-                    yield SystemCommand(binding.description.capitalize(), section, self._runner(binding.action))
-        yield SystemCommand("Choose a theme", "the program", self.action_change_theme)
+        """Every action that has a key, with that key; the chosen screen's own first."""
+        from tui.ui.screens.dumps import DumpScreen
 
-    def _runner(self, action: str) -> Callable[[], Any]:
+        if self.view.offers_demo:
+            yield SystemCommand("Start the demo", "a real launch here that goes silent", self.action_demo)
+        own = tuple(b for b in DUMPS if not self._answers(b.id)) if isinstance(screen, DumpScreen) else ()
+        count = len(self.view.snapshot.launches)
+        for section, bindings in (("stacks that were taken", own), *SECTIONS):
+            for binding in bindings:
+                id = binding.id or ""
+                if id == "palette" or (id.startswith("launch.") and int(id[7:]) > count):
+                    continue
+                runner = self._runner(binding.action, screen if binding in own else self)
+                yield SystemCommand(binding.description.capitalize(), f"{self.keys[id]}  {section}", runner)
+
+    @staticmethod
+    def _answers(id: str | None) -> bool:
+        return any(binding.id == id for binding in BINDINGS)
+
+    def _runner(self, action: str, where: DOMNode) -> Callable[[], Any]:
         async def run() -> None:
-            await self.run_action(action)
+            await self.run_action(action, where)
 
         return run
 
@@ -330,3 +475,19 @@ class GputopApp(App[Exit]):
             return super().run(*args, **kwargs)
         finally:
             self._deadline.cancel()
+            self._give_back()
+
+
+def _keys(settings: Settings) -> Keys:
+    try:
+        return Keys(settings.keys)
+    except WrongKey as wrong:
+        raise settings.wrong_key(wrong.id, str(wrong)) from wrong
+
+
+def _nothing_here(snapshot: Snapshot) -> bool:
+    """One host, and it is known to have neither a launch nor a GPU."""
+    if snapshot.launches or len(snapshot.hosts) != 1:
+        return False
+    sample = snapshot.hosts[0].sample
+    return sample is not None and not sample.gpus and (sample.gpus is not None or bool(sample.gpu_error))

@@ -25,6 +25,9 @@ DEFAULT = "dusk"
 SIXTEEN = "ansi"
 """The theme for terminals with sixteen colours or fewer."""
 
+COLOURLESS = "mono"
+"""The theme for NO_COLOR: bold, reverse and the terminal's own two colours."""
+
 COLOURS = (
     "primary",
     "secondary",
@@ -45,6 +48,11 @@ def shipped() -> Path:
     package = Path(__file__).resolve().parents[1]
     inside = package / "themes"
     return inside if inside.is_dir() else package.parent / "themes"
+
+
+def fitting(*, colours: bool, few: bool) -> str:
+    """The theme for a person who has named none. ``few``: the terminal has sixteen colours."""
+    return COLOURLESS if not colours else SIXTEEN if few else DEFAULT
 
 
 def load_themes(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from tui.model import Dump, HostView, LaunchView, LogView, ProcView, Snapshot
+from tui.ui.keys import Keys
 
 CARRY_S = 2.5
 """A timer runs on by itself for this long after a snapshot, not longer: the next one should have come."""
@@ -14,13 +15,20 @@ CARRY_S = 2.5
 
 @dataclass(frozen=True)
 class View:
-    """``host`` is the chosen host's name, or ``None`` for all; ``elapsed_s`` the seconds since the snapshot came."""
+    """``host`` is the chosen host's name, or ``None`` for all; ``elapsed_s`` the seconds since the snapshot came.
+
+    ``behind_s``: by how much the snapshot is older than the newest one.
+    ``keys`` says which key runs what, for hints. ``offers_demo``: there is nothing here to look at but the demo.
+    """
 
     snapshot: Snapshot
     launch: LaunchView | None = None
     host: str | None = None
     frozen: bool = False
     elapsed_s: float = 0.0
+    behind_s: float = 0.0
+    keys: Keys = field(default_factory=Keys)
+    offers_demo: bool = False
 
     @cached_property
     def hosts(self) -> tuple[HostView, ...]:
@@ -40,6 +48,11 @@ class View:
         return not self.frozen and all(h.state == "live" for h in self.snapshot.hosts if h.name in names)
 
     @property
+    def past(self) -> bool:
+        """Whether this moment is over: it is looked back at."""
+        return self.frozen and self.behind_s > 0
+
+    @property
     def carried_s(self) -> float:
         return min(self.elapsed_s, CARRY_S) if self.live else 0.0
 
@@ -55,7 +68,7 @@ class View:
         return (
             self.launch.launch.id if self.launch else None,
             self.host,
-            self.frozen,
+            self.frozen and self.snapshot.t,
             verdict and (verdict.id, verdict.cause, verdict.odd, verdict.alive),
             len(self.processes),
             tuple((h.name, h.state, len((h.sample and h.sample.gpus) or ())) for h in self.hosts),

@@ -32,10 +32,10 @@ SIGABRT_SHORT = {
 }
 
 PROBES = {
-    "stacks": ("d", "take the stacks of all ranks; pauses nothing"),
-    "abort": ("A", "SIGABRT to all ranks for their last stacks; ends the launch"),
-    "log": ("l", "read the log from its last good line on"),
-    "dumps": ("v", "read the stacks that were taken"),
+    "stacks": ("stacks", "take the stacks of all ranks; pauses nothing"),
+    "abort": ("abort", "SIGABRT to all ranks for their last stacks; ends the launch"),
+    "log": ("open.log", "read the log from its last good line on"),
+    "dumps": ("dumps", "read the stacks that were taken"),
     "doctor": ("", "on the host: gputop-hang doctor HOST"),
     "snapshot": ("", "look at its processes: gputop-hang snapshot HOST"),
 }
@@ -85,7 +85,7 @@ def cause_words(verdict: Verdict) -> str:
 
 
 def probe_words(probe: str) -> tuple[str, str]:
-    """The key that runs a probe (empty where none does) and what it does."""
+    """The id of the binding that runs a probe (empty where none does) and what it does."""
     return PROBES.get(probe, ("", spaced(probe)))
 
 

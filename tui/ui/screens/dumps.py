@@ -11,6 +11,7 @@ from textual.screen import Screen
 
 from tui.model import Dump, ProcessStacks
 from tui.ui import format as fmt
+from tui.ui.keys import DUMPS, Keys
 from tui.ui.layout import WIDE
 from tui.ui.lines import Line, spread
 from tui.ui.view import View
@@ -20,9 +21,9 @@ from tui.ui.widgets.stacks import MergedPane, RawPane, order
 METHODS = {"stacks": "stacks, nothing paused", "abort": "stacks at SIGABRT"}
 
 
-def paint_dump_header(dump: Dump | None, index: int, count: int, width: int) -> Line:
+def paint_dump_header(dump: Dump | None, index: int, count: int, width: int, keys: Keys) -> Line:
     if dump is None:
-        return [(" no stacks taken yet", "strong"), ("   d takes them", "dim")]
+        return [(" no stacks taken yet", "strong"), (f"   {keys['stacks']} takes them", "dim")]
     line: Line = [
         (f" {METHODS.get(dump.method, dump.method)}", "strong"),
         (f"  {fmt.clock(dump.started_wall)}", "dim"),
@@ -45,35 +46,22 @@ class DumpHeader(Drawing):
 
 class DumpFooter(Drawing):
     def show(self, view: View) -> None:
-        keys = (
-            ("[ ]", "rank"),
-            (", .", "earlier, later"),
-            ("tab", "merged, raw"),
-            ("d", "again"),
-            ("j k", "scroll"),
-            ("esc", "back"),
+        hints = (
+            (("dumps.previous", "dumps.next"), "rank"),
+            (("dumps.earlier", "dumps.later"), "earlier, later"),
+            (("dumps.side",), "merged, raw"),
+            (("stacks",), "again"),
+            (("scroll.down", "scroll.up"), "scroll"),
+            (("pane.back",), "back"),
         )
         line: Line = [(" ", "text")]
-        for key, words in keys:
-            line += [(key, "key"), (f" {words}  ", "dim")]
+        for ids, words in hints:
+            line += [(" ".join(view.keys[id].split()[0] for id in ids), "key"), (f" {words}  ", "dim")]
         self.set_rows([line])
 
 
 class DumpScreen(Screen[None]):
-    BINDINGS: ClassVar[list[Binding]] = [  # pyright: ignore[reportIncompatibleVariableOverride]
-        Binding("escape", "leave", "back", id="dumps.back", tooltip="back to the main screen"),
-        Binding("left_square_bracket", "process(-1)", "rank before", id="dumps.previous", tooltip="the rank before"),
-        Binding("right_square_bracket", "process(1)", "next rank", id="dumps.next", tooltip="the next rank"),
-        Binding("comma", "dump(-1)", "earlier", id="dumps.earlier", tooltip="the stacks taken before"),
-        Binding("full_stop", "dump(1)", "later", id="dumps.later", tooltip="the stacks taken after"),
-        Binding("tab", "side", "merged, raw", id="dumps.side", tooltip="merged stacks, or one process"),
-        Binding("j,down", "move(1)", "down", id="dumps.down", tooltip="down one line"),
-        Binding("k,up", "move(-1)", "up", id="dumps.up", tooltip="up one line"),
-        Binding("ctrl+d,pagedown", "leaf(0.5)", "page down", id="dumps.page_down", tooltip="down half a page"),
-        Binding("ctrl+u,pageup", "leaf(-0.5)", "page up", id="dumps.page_up", tooltip="up half a page"),
-        Binding("home", "move(-100000)", "top", id="dumps.top", tooltip="to the beginning"),
-        Binding("end", "move(100000)", "end", id="dumps.end", tooltip="to the end"),
-    ]
+    BINDINGS: ClassVar[list[Binding]] = DUMPS  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +108,7 @@ class DumpScreen(Screen[None]):
         dump = self._dump(view)
         process = self._process(dump)
         index = view.dumps.index(dump) if dump in view.dumps else 0
-        self._header.line = paint_dump_header(dump, index, len(view.dumps), app_of(self).size.width)
+        self._header.line = paint_dump_header(dump, index, len(view.dumps), app_of(self).size.width, view.keys)
         self.merged.dump, self.raw.process = dump, process
         for part in (self._header, self.merged, self.raw, self._footer):
             if part.display:

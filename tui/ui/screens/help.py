@@ -9,8 +9,8 @@ from textual.binding import Binding
 from textual.events import Resize
 from textual.screen import ModalScreen
 
-from tui.ui.keys import SECTIONS, key_words
-from tui.ui.lines import Line, wrap_spans
+from tui.ui.keys import DUMPS, HELP, SECTIONS, Keys
+from tui.ui.lines import Line, spread, width_of, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane, app_of
 from tui.ui.words import VERDICT_GLYPHS, verdict_role
@@ -27,45 +27,47 @@ MEANINGS = {
     "unknown": "too little is seen to say",
 }
 
-NUMBERS = "1…9"
+LAUNCHES = ("launch.1", "launch.9")
+"""The first and last of the bindings that choose a launch by its number: they share a row."""
 
 
-def paint_help(width: int) -> list[Line]:
+def paint_help(keys: Keys, width: int) -> list[Line]:
+    """Every action with its present key and, where there is room, the id that another key is given to it by."""
     rows: list[Line] = []
-    for section, bindings in SECTIONS:
+    shown = {binding.id for _, bindings in SECTIONS for binding in bindings}
+    dumps = tuple(binding for binding in DUMPS if binding.id not in shown)
+    for section, bindings in (*SECTIONS, ("stacks that were taken", dumps)):
         rows += [[(section, "strong")]]
         for binding in bindings:
-            if binding.action.startswith("launch("):
-                if binding.action == "launch(1)":
-                    rows += _row(NUMBERS, "choose a launch by its number", width)
-                continue
-            rows += _row(key_words(binding), binding.description, width)
+            id = binding.id or ""
+            if id == LAUNCHES[0]:
+                span = f"{keys[id]}…{keys[LAUNCHES[1]]}"
+                rows += _row(span, "choose a launch by its number", "launch.1 …", width)
+            elif not id.startswith("launch."):
+                rows += _row(keys[id], binding.description, id, width)
         rows.append([])
-    rows += _row("ctrl+p", "every command by name", width)
-    rows += [[], [("what is thought of a launch", "strong")]]
+    rows += [[("what is thought of a launch", "strong")]]
     for verdict, meaning in MEANINGS.items():
         lead: Line = [(f"  {VERDICT_GLYPHS[verdict]} ", verdict_role(verdict)), (f"{verdict:<12}", "dim")]
         rows += wrap_spans(lead, meaning, "text", width)
     return rows
 
 
-def _row(key: str, words: str, width: int) -> list[Line]:
-    return wrap_spans([("  ", "text"), (f"{key:<10} ", "key")], words, "text", width)
+def _row(key: str, words: str, id: str, width: int) -> list[Line]:
+    rows = wrap_spans([("  ", "text"), (f"{key:<10} ", "key")], words, "text", width)
+    if width_of(rows[-1]) + len(id) + 2 <= width:
+        rows[-1] = spread(rows[-1], [(id, "faint")], width)
+    return rows
 
 
 class HelpPane(Pane):
     def paint(self, view: View, width: int, height: int) -> Painting:
-        return Painting(paint_help(width), title=[("keys", "title")], note=[("esc closes", "dim")])
+        note: Line = [(f"{view.keys['help.close']} closes", "dim")]
+        return Painting(paint_help(view.keys, width), title=[("keys", "title"), (" and their ids", "dim")], note=note)
 
 
 class HelpScreen(ModalScreen[None]):
-    BINDINGS: ClassVar[list[Binding]] = [  # pyright: ignore[reportIncompatibleVariableOverride]
-        Binding("escape,q,question_mark,enter", "close", "close", id="help.close", tooltip="close the help"),
-        Binding("j,down", "move(1)", "down", id="help.down", tooltip="down one line"),
-        Binding("k,up", "move(-1)", "up", id="help.up", tooltip="up one line"),
-        Binding("ctrl+d,pagedown", "move(10)", "page down", id="help.page_down", tooltip="down"),
-        Binding("ctrl+u,pageup", "move(-10)", "page up", id="help.page_up", tooltip="up"),
-    ]
+    BINDINGS: ClassVar[list[Binding]] = HELP  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def compose(self) -> ComposeResult:
         yield HelpPane(id="help")
@@ -78,7 +80,7 @@ class HelpScreen(ModalScreen[None]):
         width, height = app_of(self).size
         pane = self.query_one(HelpPane)
         pane.styles.width = min(84, width)
-        pane.styles.height = min(height, len(paint_help(min(84, width) - 4)) + 3)
+        pane.styles.height = min(height, len(paint_help(app_of(self).keys, min(84, width) - 4)) + 3)
         self.call_after_refresh(self.show, app_of(self).view)
 
     def show(self, view: View) -> None:

@@ -105,7 +105,7 @@ def _observation(evidence: Evidence, width: int) -> list[Line]:
 
 
 class EvidencePane(Pane):
-    KEY = "e"
+    OPENED_BY = "open.evidence"
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         title: Line = [("evidence", "title")]

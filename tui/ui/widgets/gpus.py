@@ -11,6 +11,7 @@ from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, bar, block, cut, fit_columns, row, spark, spread, titles, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import LazyRows, Painting, Pane
+from tui.ui.widgets.welcome import paint_welcome
 
 COLUMNS = (
     Column("gpu", "GPU", 3, "right"),
@@ -231,7 +232,7 @@ def _total(values: Sequence[float | None]) -> float | None:
 
 
 class GpuPane(Pane):
-    KEY = "g"
+    OPENED_BY = "open.gpus"
     EVERY_S = 1.9
 
     def paint(self, view: View, width: int, height: int) -> Painting:
@@ -249,6 +250,8 @@ class GpuPane(Pane):
                 title += [("  ", "text"), state_line(hosts[0])[0]]
             note = [(" SIMULATED ", "badge-sim")] if hosts[0].simulated else []
         head, body = paint_gpus(view, width, height - 1, self.full)
+        if view.offers_demo:
+            body = [*body, *paint_welcome(view.keys, width)]
         if not head and view.many_hosts and view.hosts[0].simulated:
             note = [(" SIMULATED ", "badge-sim")]
         return Painting(body, title=title, note=note, head=head)

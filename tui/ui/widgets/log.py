@@ -77,7 +77,7 @@ def silence(view: View, log: LogView, width: int) -> Line:
 
 
 class LogPane(Pane):
-    KEY = "l"
+    OPENED_BY = "open.log"
     FOLLOWS = True
 
     def __init__(self, *, id: str) -> None:

@@ -140,7 +140,9 @@ def _common_end(a: str, b: str) -> str:
 class Pane(Drawing, can_focus=True):
     """A titled, scrolling drawing. Subclasses say what to paint; :meth:`show` is called with every view."""
 
-    KEY: ClassVar[str] = ""
+    OPENED_BY: ClassVar[str] = ""
+    """The id of the binding that opens this pane in full."""
+
     FOLLOWS: ClassVar[bool] = False
     """Whether the end of the body is kept in sight until the reader scrolls away from it."""
 
@@ -188,8 +190,8 @@ class Pane(Drawing, can_focus=True):
     def _title_row(self) -> Line:
         painting, focused = self._painting, self.has_focus
         title: Line = []
-        if self.KEY:
-            title = [(self.KEY, "key"), (" ", "text")]
+        if self.OPENED_BY:
+            title = [(self.gputop.keys[self.OPENED_BY], "key"), (" ", "text")]
         title += [(text, "title-focus" if focused and role == "title" else role) for text, role in painting.title]
         note: Line = list(painting.note)
         if self.overflow and self.room:

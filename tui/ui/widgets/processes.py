@@ -71,7 +71,7 @@ def children_words(p: ProcView) -> str:
 
 
 class ProcessPane(Pane):
-    KEY = "p"
+    OPENED_BY = "open.processes"
     EVERY_S = 1.9
 
     def paint(self, view: View, width: int, height: int) -> Painting:

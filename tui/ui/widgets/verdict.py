@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tui.model import Odd, Verdict
 from tui.ui import format as fmt
+from tui.ui.keys import Keys
 from tui.ui.layout import BESIDE_FROM
 from tui.ui.lines import Line, right, to_be_continued, width_of, wrap_spans
 from tui.ui.view import View
@@ -69,6 +70,8 @@ def nothing_words(view: View) -> str:
     if not any(h.state == "live" for h in hosts):
         down = next((h for h in hosts if h.state in ("failed", "lost", "stale")), hosts[0])
         return f"no host is heard. {down.name}: {down.reason or down.state}"
+    if view.offers_demo:
+        return "no GPU and no launch on this machine; a launch that starts is found by itself"
     return "no launch found yet: waiting for SGLang, vLLM or torchrun processes; --pid or --log point at one"
 
 
@@ -112,7 +115,7 @@ def _sections(view: View, verdict: Verdict, width: int) -> list[Section]:
     if verdict.remedy:
         sections.append(Section(5, _labelled("do", verdict.remedy, "text", width)))
     if verdict.next_probe:
-        sections.append(Section(3, _probe(verdict.next_probe, width)))
+        sections.append(Section(3, _probe(verdict.next_probe, view.keys, width)))
     for i, deadline in enumerate(verdict.deadlines):
         left = fmt.duration(deadline.in_s - view.carried_s)
         kind = " (default)" if deadline.default else ""
@@ -167,8 +170,9 @@ def odd_words(odd: Odd) -> str:
     return f"{name} on {odd.host}{pid}: {odd.why}"
 
 
-def _probe(probe: str, width: int) -> list[Line]:
-    key, words = probe_words(probe)
+def _probe(probe: str, keys: Keys, width: int) -> list[Line]:
+    binding, words = probe_words(probe)
+    key = keys[binding]
     lead: Line = [(f"{'next':<{LEAD}}", "dim")]
     if key:
         lead += [(f" {key} ", "badge-key"), (" ", "text")]
