@@ -156,9 +156,10 @@ def _ended_in_order(scene: Scene, view: ProcView) -> bool:
 def _stopped(scene: Scene) -> Judgement | None:
     """A stopped process holds the whole launch up, whatever the others still do, unless the log goes on."""
     views = scene.stopped
-    if not views or (scene.progress_t is not None and scene.now - scene.progress_t < 20.0):
+    stopped_s = max((scene.stopped_s(view) for view in views), default=0.0)
+    if not views or (scene.progress_t is not None and scene.progress_t > scene.now - stopped_s):
         return None
-    held = f"{seen.who(views)} in state {views[0].state} for 20 s or more{by_whom(scene)}"
+    held = f"{seen.who(views)} in state {views[0].state} for {stopped_s:.0f} s or more{by_whom(scene)}"
     reasons = [held, silence(scene), seen.cpu(scene)]
     culprits: list[Culprit] = [(view, view.member.rank, f"stopped, state {view.state}") for view in views]
     explanations = tuple(h.explain(scene) for h in HUNG_HYPOTHESES if h.cause == "stopped")

@@ -24,6 +24,9 @@ from tui.track import COVERED
 _STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "TtZX")
 
 
+STOPPED_S = 14.0
+"""A profiler, a debugger that takes stacks, or a supervisor that holds a process is done sooner."""
+
 STARTED_SLACK_S = 30.0
 """A log's lines are this launch's from so long before its processes were seen to start."""
 
@@ -234,20 +237,26 @@ class Scene:
 
     @cached_property
     def stopped(self) -> list[ProcView]:
-        """Processes that are stopped or traced, and have been for as long as a debugger's look could take."""
-        return [view for view in self.living if view.state in "Tt" and self._stopped_s(view) >= 20.0]
+        """Processes that are stopped or traced, and have been for longer than a debugger's or a profiler's look."""
+        return [view for view in self.living if view.state in "Tt" and self.stopped_s(view) >= self._look_over_s]
 
-    def _stopped_s(self, view: ProcView) -> float:
+    @property
+    def _look_over_s(self) -> float:
+        """Seconds from the first to the last sample that sees it stopped; of rare samples two must do."""
+        return STOPPED_S if self.interval_s <= 0.5 * STOPPED_S else 0.7 * self.interval_s
+
+    def stopped_s(self, view: ProcView) -> float:
+        """For how many seconds, from sample to sample, a process has been seen stopped."""
         found = self.track_of(view.member)
         if found is None:
             return 0.0
         times, states = found[1].track.window("state", self.now - 120.0, self.now)
-        since = self.now
-        for t, code in zip(reversed(times), reversed(states), strict=True):
+        since = until = self.now
+        for i, (t, code) in enumerate(zip(reversed(times), reversed(states), strict=True)):
             if code not in (_STOPPED, _TRACED):
                 break
-            since = t
-        return self.now - since
+            since, until = t, until if i else t
+        return until - since
 
     @cached_property
     def observed(self) -> bool:

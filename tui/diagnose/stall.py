@@ -29,7 +29,7 @@ CONFIRM_S = 46.0
 question before the stall is suspect, and each further look that sees nothing counts for more."""
 
 DECISIVE_S = 12.0
-"""The same for evidence that speaks for itself: enough for a second look."""
+"""The same for evidence that speaks for itself: enough for a second look, however rare the looks are."""
 
 SECOND_LOOK_S = 20.0
 """For so long nobody must have been seen at work before ``hung``, however long the log has been still."""
@@ -222,7 +222,8 @@ def _open_point(explanation: Explanation) -> str:
 def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[float, float]:
     """Quiet seconds until suspect and until hung."""
     if hypothesis is not None and hypothesis.decisive(scene):
-        return DECISIVE_S, DECISIVE_S
+        enough = DECISIVE_S if scene.interval_s <= 0.5 * DECISIVE_S else min(DECISIVE_S, 0.7 * scene.interval_s)
+        return enough, enough
     pace = scene.run.interval_s() or 0.0
     patience = hypothesis.patience if hypothesis is not None else NO_HYPOTHESIS
     if hypothesis is None or not (hypothesis.particular or _is_missing(hypothesis)):

@@ -122,7 +122,7 @@ class ProcView:
     @property
     def in_storage(self) -> bool:
         """In uninterruptible waits, but not for good: it comes back and burns a little in between."""
-        return self.blocked_now and 0.3 <= self.blocked_share < 0.97 and (self.cpu or 0.0) >= 0.5
+        return self.blocked_now and 0.3 <= self.blocked_share < 0.97 and (self.cpu or 0.0) >= 0.5 and not self.in_driver
 
     @property
     def in_driver(self) -> bool:

@@ -56,7 +56,8 @@ def _storage(scene: Scene) -> list[Prediction]:
         for view in scene.living
         if (view.read or 0.0) + (view.write or 0.0) >= READING_BPS or view.trickles or view.grows
     ] + in_storage(scene)
-    return [expect("bytes", "bytes are read or written", seen.byte_flow(scene), _known(scene, bool(moving)))]
+    said = seen.doing(moving) if moving else seen.byte_flow(scene)
+    return [expect("bytes", "bytes are read or written", said, _known(scene, bool(moving)))]
 
 
 def _download(scene: Scene) -> list[Prediction]:
