@@ -55,6 +55,7 @@ STATES = (
     "ready",
     "progressing",
     "multi",
+    "fleet",
     "lost",
     "stale",
     "empty",
@@ -545,6 +546,31 @@ def multi(t: float) -> Snapshot:
     return Snapshot(t, WALL + t, tuple(hosts), (view, other), note="gpu-b03 has not been heard for 41 s; trying again")
 
 
+def many(t: float) -> Snapshot:
+    """Sixty-four hosts with eight GPUs each: a job over most of them hangs, three servers run beside, two are away."""
+    names = [f"gpu-{rack}{n:02d}" for rack in "abcd" for n in range(1, 17)]
+    hosts = []
+    for n, name in enumerate(names):
+        busy = n >= 40
+        gpus = [
+            gpu(i, name, (61 + 37 * ((n * 7 + i * 3) % 10) / 10) if busy else 100, 420 + 25 * (i % 4) if busy else 182)
+            for i in range(8)
+        ]
+        hosts.append(host(name, t, gpus if n != 63 else [gpu(i, name, 0, 74, used=4) for i in range(8)]))
+    hosts[17] = HostView(
+        names[17], "lost", "connection reset by peer; trying again", sample=hosts[17].sample, age_s=88.0
+    )
+    hosts[52] = HostView(names[52], "connecting", "opening the connection")
+    stuck = multi(t).launches[0]
+    verdict = replace(stuck.verdict, odd=(), id="hung", cause="collective_spin", phase="training_step")
+    views = [replace(stuck, launch=launch(names[:40], ident="job-7781", name="torchrun llama-405b"), verdict=verdict)]
+    for n, (made, first) in enumerate(((ready(t), 40), (slow(t), 48), (progressing(t), 56))):
+        view = made.launches[0]
+        named = launch(names[first : first + 7], ident=f"serve-{n}", name=f"sglang orion-{n}")
+        views.append(replace(view, launch=named))
+    return Snapshot(t, WALL + t, tuple(hosts), tuple(views))
+
+
 def lost(t: float) -> Snapshot:
     """The host of the hang cannot be reached any more."""
     base = hung(t)
@@ -741,6 +767,7 @@ def _snapshot(state: str, t: float) -> Snapshot:
         "ready": ready,
         "progressing": progressing,
         "multi": multi,
+        "fleet": many,
         "lost": lost,
         "stale": stale,
         "hostile": hostile,
