@@ -5,6 +5,9 @@
  * K.key: util, mem_util, used and total (bytes), power and limit (mW), temp, clock, throttle (bit mask), pid and
  * pid_used (one compute process; pid2 and pid2_used a second), nvlink_tx and nvlink_rx (KiB), pcie_tx and pcie_rx
  * (bytes; without them the counter fields are not supported), mig (number of instances), xid (an event that waits).
+ * What a health check reads: remap_pending, remap_failed, pages_pending, ecc (errors), recovery (action), persistence (1),
+ * compute_mode, mig_pending, fabric (state, 3) and fabric_status, links (bit mask of active ones of 18), driver (text);
+ * hang_health 1: the call for persistence never returns.
  * K.lost 1: every call answers GPU_IS_LOST. K.hang 1: the utilisation call never returns. K.ret.NAME: the return code
  * of one call, NAME being one of the keys above.
  */
@@ -153,7 +156,8 @@ int nvmlDeviceGetFieldValues(Device *device, int count, Field *fields) {
     for (int i = 0; i < count; i++) {
         const char *name = fields[i].id == 138 && fields[i].scope == 0xffffffffu ? "nvlink_tx"
                          : fields[i].id == 139 && fields[i].scope == 0xffffffffu ? "nvlink_rx"
-                         : fields[i].id == 197 ? "pcie_tx" : fields[i].id == 198 ? "pcie_rx" : "";
+                         : fields[i].id == 197 ? "pcie_tx" : fields[i].id == 198 ? "pcie_rx"
+                         : fields[i].id == 230 ? "recovery" : "";
         fields[i].type = 3;
         fields[i].ret = number(device->index, name, &fields[i].value.ull) ? SUCCESS : NOT_SUPPORTED;
     }
@@ -167,7 +171,8 @@ int nvmlDeviceGetPcieThroughput(Device *device, int counter, unsigned *kib_s) {
 }
 
 int nvmlDeviceGetMigMode(Device *device, unsigned *current, unsigned *pending) {
-    *current = *pending = get(device->index, "mig", 0) > 0;
+    *current = get(device->index, "mig", 0) > 0;
+    *pending = (unsigned)get(device->index, "mig_pending", *current);
     return code(device, "mig");
 }
 
@@ -208,4 +213,63 @@ int nvmlEventSetWait_v2(void *set, Event *event, unsigned timeout_ms) {
         return SUCCESS;
     }
     return TIMEOUT;
+}
+
+typedef struct {
+    char legacy[16];
+    unsigned domain, bus, device, device_id, subsystem_id;
+    char bus_id[32];
+} Pci;
+typedef struct { unsigned char cluster[16]; int status; unsigned clique; unsigned char state; } Fabric;
+
+int nvmlSystemGetDriverVersion(char *version, unsigned size) {
+    char value[128];
+    snprintf(version, size, "%s", find("driver", value, sizeof value) ? value : "570.86.15");
+    return SUCCESS;
+}
+
+int nvmlSystemGetCudaDriverVersion(int *version) {
+    *version = 12080;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetPciInfo_v3(Device *device, Pci *pci) {
+    memset(pci, 0, sizeof *pci);
+    pci->bus = 0x10 + (unsigned)device->index;
+    snprintf(pci->bus_id, sizeof pci->bus_id, "00000000:%02X:00.0", pci->bus);
+    return code(device, "pci");
+}
+
+int nvmlDeviceGetRemappedRows(Device *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending,
+                              unsigned *failed) {
+    *corrected = 0;
+    *uncorrected = (unsigned)get(device->index, "remapped", 0);
+    *pending = (unsigned)get(device->index, "remap_pending", 0);
+    *failed = (unsigned)get(device->index, "remap_failed", 0);
+    return code(device, "remap");
+}
+
+int nvmlDeviceGetTotalEccErrors(Device *device, int type, int counter, unsigned long long *count) {
+    *count = type == 1 && counter == 0 ? get(device->index, "ecc", 0) : 0;
+    return code(device, "ecc");
+}
+
+int nvmlDeviceGetRetiredPagesPendingStatus(Device *device, unsigned *is) {
+    return unsigned_of(device, "pages_pending", 0, is);
+}
+int nvmlDeviceGetPersistenceMode(Device *device, unsigned *mode) {
+    if (get(device->index, "hang_health", 0)) for (;;) pause();
+    return unsigned_of(device, "persistence", 1, mode);
+}
+int nvmlDeviceGetComputeMode(Device *device, unsigned *mode) { return unsigned_of(device, "compute_mode", 0, mode); }
+
+int nvmlDeviceGetGpuFabricInfo(Device *device, Fabric *fabric) {
+    fabric->state = (unsigned char)get(device->index, "fabric", 3);
+    fabric->status = (int)get(device->index, "fabric_status", SUCCESS);
+    return code(device, "fabric");
+}
+
+int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *active) {
+    *active = (unsigned)(get(device->index, "links", 0x3ffff) >> link & 1);
+    return code(device, "links");
 }

@@ -30,6 +30,7 @@ class Gpus:
         self._known: "dict[int, dict[str, Any]]" = {}
         self._turn = 0
         self._not_before = 0.0
+        self._health: "list[Callable[[dict[str, Any]], None]]" = []
 
     def _work(self, mark: "Mark") -> "Callable[[dict[str, Any]], bytes]":
         """In the child: only there the module is needed."""
@@ -40,13 +41,23 @@ class Gpus:
     def poll(self) -> None:
         """Ask for a reading, unless the last is still awaited or fresh, or it is too early to try a failing driver."""
         now = clock()
-        if self.helper.busy or now < self._not_before or (self.rows and now - self.read_at < FRESH_S):
+        fresh = self.rows and now - self.read_at < FRESH_S and not self._health
+        if self.helper.busy or now < self._not_before or fresh:
             return
         self._hung = {index: until for index, until in self._hung.items() if now < until}
         self._turn += 1
         pcie = self._turn % len(self._known) if self._known else None
-        if not self.helper.ask({"leave_out": sorted(self._hung), "pcie": pcie}):
+        if not self.helper.ask({"leave_out": sorted(self._hung), "pcie": pcie, "health": bool(self._health)}):
             self._fail(STOPPED)
+
+    def ask_health(self, tell: "Callable[[dict[str, Any]], None]") -> None:
+        """Read with the next reading what would spoil a launch (:mod:`.gpuhealth`). ``tell`` is called once, with
+        ``gpus`` (the rows), ``error``, ``health``, and ``why`` it is None; not before the driver has answered."""
+        self._health.append(tell)
+        if clock() < self._not_before:
+            self._tell_health(None)
+        else:
+            self.poll()
 
     def fields(self) -> "dict[str, Any]":
         """What the frame says of GPUs."""
@@ -62,11 +73,18 @@ class Gpus:
         left_out = {index: row for index, row in self._known.items() if index in self._hung}
         self._known = {**left_out, **{row["index"]: row for row in reading["gpus"]}}
         self._show()
+        if "health" in reading:
+            self._tell_health(reading["health"])
 
     def _lost(self, item: str, reason: str) -> None:
         """A reading did not return, or took its helper down: that GPU costs its row, the others go on."""
+        what = "does not answer" if reason == "late" else "crashes when it is asked"
+        if item.startswith("health"):
+            self._tell_health(None, "the NVIDIA driver %s for the %s" % (what, item))
+            self.poll()
+            return
         if not item.isdigit():
-            self._fail("the NVIDIA driver " + ("does not answer" if reason == "late" else "crashes when it is asked"))
+            self._fail("the NVIDIA driver " + what)
             return
         index = int(item)
         self._hangs[index] = self._hangs.get(index, 0) + 1
@@ -87,6 +105,12 @@ class Gpus:
         self.rows, self.error = None, sentence
         self._not_before = clock() + INIT_AGAIN_S
         self._done()
+        self._tell_health(None)
+
+    def _tell_health(self, health: "dict[str, Any] | None", why: "str | None" = None) -> None:
+        waiting, self._health = self._health, []
+        for tell in waiting:
+            tell({"gpus": self.rows, "error": self.error, "health": health, "why": why})
 
 
 TYPE_CHECKING = False

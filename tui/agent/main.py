@@ -62,6 +62,10 @@ class Agent:
         return self._focus
 
     @property
+    def gpus(self) -> "gpus.Gpus":
+        return self._gpus
+
+    @property
     def followers(self) -> "Followers":
         return self._followers
 

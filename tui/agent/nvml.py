@@ -12,6 +12,9 @@ MAY_TAKE_S = 3.0
 INIT_MAY_TAKE_S = 30.0
 """Without persistence mode the first initialisation takes seconds a GPU."""
 
+HEALTH = "health of GPU "
+"""Marks what is read on request: a call that hangs there costs that answer, and not the GPU's row."""
+
 SLOW_EVERY = 10
 """Readings between two looks at what hardly changes (power limit, MIG)."""
 
@@ -116,6 +119,30 @@ class Reader:
             row = dict(self._names.get(index, {}))
             row.update(index=index, error=LOST.get(failure.value, "the driver refuses this GPU: %s" % failure))
             return row
+
+    def ask(self, index: int, name: str, *arguments: "Any") -> "Any":
+        """One more call on a GPU that was read: None where it or the driver does not have it; raises NVMLError."""
+        return self._call(self._devices[index], name, *arguments) if hasattr(self._api, name) else None
+
+    def ask_driver(self, name: str) -> "Any":
+        """One call without a GPU; None where it fails."""
+        try:
+            return getattr(self._api, name)() if hasattr(self._api, name) else None
+        except self._api.NVMLError:
+            return None
+
+    def filled(self, index: int, name: str, structure: str) -> "Any":
+        """What a call wrote into an empty structure of pynvml's; None and raises as with :meth:`ask`."""
+        if not hasattr(self._api, name) or not hasattr(self._api, structure):
+            return None
+        empty = getattr(self._api, structure)()
+        try:
+            getattr(self._api, name)(self._devices[index].handle, ctypes.byref(empty))
+        except self._api.NVMLError as failure:
+            if failure.value in LOST:
+                raise
+            return None
+        return empty
 
     def _open(self, index: int) -> Device:
         device = Device(index, self._api.nvmlDeviceGetHandleByIndex(index))
@@ -273,7 +300,7 @@ def _text(value: "str | bytes | None") -> "str | None":
 
 def work(mark: "Mark", simulate: "dict[str, Any] | None") -> "Callable[[dict[str, Any]], bytes]":
     """The helper's side. A request names GPUs to leave out and the one whose PCIe may be read slowly; the answer is
-    ``{"simulated", "error", "gpus": [row, ...]}``."""
+    ``{"simulated", "error", "gpus": [row, ...]}``, and with ``health`` in the request what :func:`_health` finds."""
     from .wire import encode
 
     state: "dict[str, Any]" = {"reader": None, "simulated": False}
@@ -287,7 +314,10 @@ def work(mark: "Mark", simulate: "dict[str, Any] | None") -> "Callable[[dict[str
         except Unavailable as failure:
             state["reader"] = None
             return encode({"simulated": False, "error": str(failure), "gpus": None}).encode()
-        return encode({"simulated": state["simulated"], "error": None, "gpus": rows}).encode()
+        answer = {"simulated": state["simulated"], "error": None, "gpus": rows}
+        if request.get("health"):
+            answer["health"] = _health(state["reader"], rows, mark)
+        return encode(answer).encode()
 
     return handle
 
@@ -302,6 +332,22 @@ def _rows(reader: Reader, request: "dict[str, Any]", mark: "Mark") -> "list[dict
     mark("xids", MAY_TAKE_S)
     reader.collect_xids()
     return rows
+
+
+def _health(reader: Reader, rows: "list[dict[str, Any]]", mark: "Mark") -> "dict[str, Any]":
+    """``{"driver", "cuda", "gpus": {index: see gpuhealth.health}}``, without the GPUs that cannot be read."""
+    from .gpuhealth import health, system
+
+    answer = system(reader)
+    answer["gpus"] = {}
+    for row in rows:
+        mark(HEALTH + str(row["index"]), MAY_TAKE_S)
+        if not row["error"]:
+            try:
+                answer["gpus"][str(row["index"])] = health(reader, row["index"])
+            except Exception:  # lost just now, or a driver that answers nonsense: the others are asked all the same
+                continue
+    return answer
 
 
 def _reader(simulate: "dict[str, Any] | None") -> "tuple[Reader, bool]":

@@ -40,9 +40,9 @@ def take_all() -> "dict[str, bytes]":
             records[name.decode()] = zlib.decompress(body)
             size = int(take(8))
         modules: "dict[str, str]" = json.loads(records.pop("modules").decode())
+        records.update((name, source.encode()) for name, source in modules.items())
     except (KeyError, ValueError, zlib.error):
         fall_through()
-    records.update((name, source.encode()) for name, source in modules.items())
     return records
 
 

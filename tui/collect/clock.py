@@ -46,3 +46,8 @@ class WallOffset:
     @property
     def seconds(self) -> float | None:
         return min(self._trips)[1] if self._trips else None
+
+    @property
+    def uncertain_s(self) -> float | None:
+        """By how much that may be off either way: the way there and back need not take equally long."""
+        return min(self._trips)[0] / 2 if self._trips else None

@@ -59,6 +59,11 @@ class Host:
         """The host's wall clock minus the monitor's, in seconds."""
         return self._wall.seconds
 
+    @property
+    def clock_uncertain_s(self) -> float | None:
+        """By how much the offset may be off, in seconds."""
+        return self._wall.uncertain_s
+
     async def run(self) -> None:
         """Watch until cancelled, or until the host has failed for good; the channel is closed either way."""
         self._tell("connecting", f"Connecting to {self.name}.")

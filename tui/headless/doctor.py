@@ -1,136 +1,146 @@
-"""``doctor``: what will and will not work on a host, before it matters."""
+"""``doctor``: what will and will not work on a host, and what would spoil a launch before it starts.
+
+Every host is looked at on its own, every part of a look in a process of its own there: what hangs costs its lines
+alone, and all of it ends after :data:`DEADLINE_S`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
-from tui.collect.decode import integer, mapped
+from tui.collect.decode import integer, listed, mapped
 from tui.errors import Exit, HostError
+from tui.headless.checks.finding import Finding, Seen
+from tui.headless.checks.gpus import gpus
+from tui.headless.checks.links import links
+from tui.headless.checks.machine import PORTS, machine
+from tui.headless.checks.reach import reach
+from tui.headless.checks.rights import rights
+from tui.headless.checks.sheet import Sheet
+from tui.headless.checks.xids import RECENT_S
 from tui.headless.snapshot import watched
-from tui.model import HostView, LaunchView, Sample
+from tui.model import HostView, LaunchView
+from tui.session.live import LiveSession
 from tui.session.plan import Plan
-from tui.stacks.sigabrt import SENTENCES
 
-CAP_SYS_PTRACE = 1 << 19
-"""capabilities(7)."""
+DEADLINE_S = 8.5
+"""From the start to the last answer; ending the connections may take another second."""
 
-SHM_ENOUGH = 1 << 30
-"""Bytes. Docker gives a container 64 MB of ``/dev/shm`` unless told otherwise: too little for NCCL and DataLoader."""
+AFTER_PROCESSES_S = 1.0
+"""What is left for the look at the processes that the driver names, once it has named them."""
 
-OFFSET_SHOWN_S = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line: ``good`` works, ``bad`` will not, ``note`` is worth knowing."""
-
-    mark: Literal["good", "bad", "note"]
-    text: str
-
-
-_MARKS = {"good": "  ok ", "bad": "  !! ", "note": "   · "}
+SECTIONS: Final[tuple[tuple[str, Callable[[Seen], Iterator[Finding]]], ...]] = (
+    ("Reach", reach),
+    ("GPUs before a start", gpus),
+    ("Links", links),
+    ("Host", machine),
+    ("Diagnosis rights", rights),
+)
 
 
 def run(plan: Plan) -> Exit:
-    """Print the findings of every host."""
+    """Print the findings of every host. No host reached is the only failure: a finding is an answer."""
     plan.start_local()
-    return asyncio.run(_examine(plan))
+    seen = asyncio.run(examine(plan, time.monotonic() + DEADLINE_S))
+    sheet = Sheet()
+    for one in seen:
+        sheet.host(one.host.name, sections(one))
+    return Exit.READY if any(one.host.sample for one in seen) else Exit.NO_HOST
 
 
-async def _examine(plan: Plan) -> Exit:
-    async with watched(plan) as session:
-        snapshot = session.snapshot()
-        looks = await asyncio.gather(*(_look(session.look(host.name, "doctor")) for host in snapshot.hosts))
-    for host, look in zip(snapshot.hosts, looks, strict=True):
-        print(host.name)
-        for finding in (*examine(host, look), *launches(host, snapshot.launches)):
-            print(_MARKS[finding.mark] + finding.text)
-    return Exit.READY if any(host.sample for host in snapshot.hosts) else Exit.NO_HOST
+def sections(seen: Seen) -> list[tuple[str, Sequence[Finding]]]:
+    """All findings on one host; a host that was not reached has those on its reach alone."""
+    return [
+        (title, _checked(check, seen)) for title, check in SECTIONS if seen.host.sample is not None or check is reach
+    ]
 
 
-async def _look(look: Any) -> Mapping[str, Any]:
+def _checked(check: Callable[[Seen], Iterator[Finding]], seen: Seen) -> list[Finding]:
+    """What a section finds; a bug of ours costs the rest of that section alone."""
+    findings: list[Finding] = []
     try:
-        return await look
-    except HostError:
-        return {}
+        findings.extend(check(seen))
+    except Exception as error:
+        findings.append(Finding("unknown", f"the rest: a bug of ours: {error!r}"))
+    return findings
 
 
-def examine(host: HostView, look: Mapping[str, Any]) -> Iterator[Finding]:
-    """Findings on the host itself. ``look`` is the agent's answer to ``doctor``; what it lacks is not judged."""
+async def examine(plan: Plan, until: float) -> list[Seen]:
+    """Look at every host of the plan, all at once; done at ``until`` (:func:`time.monotonic`)."""
+    async with watched(plan) as session:
+        names = [host.name for host in session.snapshot().hosts]
+        return list(await asyncio.gather(*(_one(session, name, until) for name in names)))
+
+
+async def _one(session: LiveSession, name: str, until: float) -> Seen:
+    """One host; one whose login is slow is waited for as long as a look at it can still be done."""
+    while _connecting(session, name) and time.monotonic() < until - 2 * AFTER_PROCESSES_S:
+        await asyncio.sleep(0.1)
+    host = _host(session, name)
     if host.sample is None:
-        yield Finding("bad", host.reason or "no answer yet")
-        return
-    yield Finding("good", f"reached; the agent runs under Python {look.get('python') or 'of an unknown version'} there")
-    if host.clock_offset_s is not None and abs(host.clock_offset_s) > OFFSET_SHOWN_S:
-        yield Finding(
-            "note", f"its clock is {host.clock_offset_s:+.1f} s from ours: stamps in its logs are off by that"
-        )
-    yield from _gpus(host.sample)
-    if look:
-        yield _tracing(look)
-        yield _py_spy(look)
-        yield from _shared_memory(look)
+        return Seen(host)
+    looks = _Looks(session, name)
+    pids = _members(session, name)
+    procs = [[pid, start] for pid, start in pids.items()]
+    first = until - AFTER_PROCESSES_S
+    await asyncio.gather(
+        *(looks.take(part, "doctor", first, part=part) for part in ("rights", "host", "caches")),
+        looks.take("disks", "doctor", first, part="disks", paths=["/dev/shm", "/tmp"]),
+        looks.take("ports", "doctor", first, part="ports", ports=list(PORTS)),
+        looks.take("locks", "doctor", first, part="locks", procs=procs),
+        looks.take("surroundings", "doctor", first, part="surroundings", procs=procs),
+        looks.take("kernel_log", "kernel_log", first, since_s=RECENT_S),
+        looks.take("infiniband", "infiniband", first),
+        looks.take("gpu_health", "gpu_health", first),
+    )
+    holders = sorted({*pids, *_gpu_pids(looks.answers.get("gpu_health", {}))})
+    await looks.take("processes", "doctor", until, part="processes", pids=holders)
+    snapshot = session.snapshot()
+    views: tuple[LaunchView, ...] = tuple(view for view in snapshot.launches if name in view.launch.hosts)
+    return Seen(_host(session, name), views, looks.answers, looks.failures)
 
 
-def _gpus(sample: Sample) -> Iterator[Finding]:
-    if sample.gpus is None:
-        yield Finding("bad", sample.gpu_error or "NVML has not answered yet")
-        return
-    where = " (SIMULATED)" if sample.simulated else ""
-    yield Finding("good" if sample.gpus else "note", f"NVML answers: {len(sample.gpus)} GPUs{where}")
-    for gpu in sample.gpus:
-        if gpu.error:
-            yield Finding("bad", f"GPU {gpu.index}: {gpu.error}")
-        elif gpu.processes == () and (gpu.mem_used_mib or 0) > 2048:
-            yield Finding("note", f"GPU {gpu.index}: {gpu.mem_used_mib:.0f} MiB in use and no process to be seen")
+class _Looks:
+    """The answers of one host's agent, and why some did not come."""
+
+    def __init__(self, session: LiveSession, host: str) -> None:
+        self._session, self._host = session, host
+        self.answers: dict[str, dict[str, Any]] = {}
+        self.failures: dict[str, str] = {}
+
+    async def take(self, key: str, what: str, until: float, **args: Any) -> None:
+        left = max(0.1, until - time.monotonic())
+        looking = asyncio.ensure_future(self._session.look(self._host, what, **args))
+        await asyncio.wait([looking], timeout=left)
+        if not looking.done():
+            looking.cancel()
+            self.failures[key] = f"no answer within {left:.0f} s: what was looked at hangs"
+            return
+        try:
+            self.answers[key] = looking.result()
+        except HostError as error:
+            self.failures[key] = str(error).removeprefix(f"{self._host}: ")
 
 
-def _tracing(look: Mapping[str, Any]) -> Finding:
-    """The rights that py-spy needs (ptrace(2), PTRACE_MODE_ATTACH; Documentation/admin-guide/LSM/Yama.rst)."""
-    capable = int(str(look.get("cap_eff") or "0"), 16) & CAP_SYS_PTRACE
-    if capable:
-        return Finding("good", "stacks of any process can be taken (CAP_SYS_PTRACE)")
-    scope = look.get("ptrace_scope")
-    if scope in (None, "", "0"):
-        return Finding("good", "stacks of this user's processes can be taken; others' need root")
-    if scope == "3":
-        return Finding("bad", "no stacks: kernel.yama.ptrace_scope is 3, which only a reboot can change")
-    return Finding("bad", f"no stacks: kernel.yama.ptrace_scope is {scope}; watch as root, or set it to 0 with sysctl")
+def _host(session: LiveSession, name: str) -> HostView:
+    return next(host for host in session.snapshot().hosts if host.name == name)
 
 
-def _py_spy(look: Mapping[str, Any]) -> Finding:
-    found = look.get("py_spy")
-    return Finding("good", f"py-spy is there: {found}" if found else "py-spy is not there: ours is sent when needed")
+def _connecting(session: LiveSession, name: str) -> bool:
+    host = _host(session, name)
+    return host.sample is None and host.state == "connecting"
 
 
-def _shared_memory(look: Mapping[str, Any]) -> Iterator[Finding]:
-    disk = mapped(mapped(look.get("disk")).get("/dev/shm"))
-    free, total = integer(disk.get("free")), integer(disk.get("total"))
-    if free is None or total is None:
-        return
-    said = f"/dev/shm: {free >> 20} of {total >> 20} MiB free"
-    if free < SHM_ENOUGH:
-        yield Finding("bad", f"{said}; NCCL and DataLoader workers need more (docker run --shm-size, --ipc=host)")
-    else:
-        yield Finding("good", said)
+def _members(session: LiveSession, name: str) -> dict[int, int]:
+    """Start times by pid of what belongs to launches there."""
+    views: Iterable[LaunchView] = session.snapshot().launches
+    return {p.pid: p.start_ticks for view in views for p in view.processes if p.host == name and p.state != "gone"}
 
 
-def launches(host: HostView, views: tuple[LaunchView, ...]) -> Iterator[Finding]:
-    """Findings on the launches that have processes on this host."""
-    mine = [view for view in views if host.name in view.launch.hosts]
-    if host.sample is not None and not mine:
-        yield Finding("note", "no launch runs there now")
-    for view in mine:
-        ranks = [process for process in view.processes if process.host == host.name and process.rank is not None]
-        yield Finding("good", f"launch {view.launch.name}: {len(ranks)} ranks")
-        logs = [log for log in view.logs if log.host == host.name]
-        for log in logs:
-            yield Finding("bad" if log.error else "good", f"log {log.path}" + (f": {log.error}" if log.error else ""))
-        if not logs:
-            yield Finding("note", "its log was not found (a terminal, or a pipe to nowhere): --log HOST:PATH names one")
-        for effect in sorted({process.sigabrt for process in ranks if process.sigabrt}):
-            count = sum(process.sigabrt == effect for process in ranks)
-            yield Finding("note", f"SIGABRT: {count} of {len(ranks)} ranks: each {SENTENCES[effect]}")
+def _gpu_pids(answer: dict[str, Any]) -> set[int]:
+    rows = [mapped(row) for row in listed(answer.get("gpus"))]
+    pids = [integer(next(iter(listed(item)), None)) for row in rows for item in listed(row.get("processes"))]
+    return {pid for pid in pids if pid is not None}

@@ -40,6 +40,7 @@ class HostBook:
         self.since = 0.0
         self.sample: Sample | None = None
         self.clock_offset_s: float | None = None
+        self.clock_uncertain_s: float | None = None
         self._gpus: dict[str, _GpuTrend] = {}
         self._trends: Mapping[str, Trend] = {}
         self._procs: deque[tuple[float, dict[tuple[int, int], Proc]]] = deque(maxlen=8)
@@ -67,6 +68,7 @@ class HostBook:
             age_s=None if self.sample is None else max(0.0, now - self.sample.t),
             trends=self._trends,
             clock_offset_s=self.clock_offset_s,
+            clock_uncertain_s=self.clock_uncertain_s,
         )
 
     def row(self, member: Member, launch: str) -> ProcView:

@@ -1,0 +1,68 @@
+"""Xid errors: what the driver wrote into the kernel's log, and what came while it was watched."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from tui.collect.decode import integer, listed, mapped, number, text
+from tui.headless.checks.finding import Finding, Seen, ago
+
+_XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)[^)]*\): (\d+)(?:, (.{0,160}))?")
+
+OF_A_PROCESS = frozenset({13, 31, 32, 43, 45, 63, 69, 92, 94})
+"""They ended a process, or are kept for the record; the GPU itself goes on (NVIDIA's Xid catalogue; nverror.h)."""
+
+RECENT_S = 3 * 86400.0
+
+
+def xids(seen: Seen, buses: Mapping[int, str]) -> Iterator[Finding]:
+    """``buses``: PCI address by index."""
+    watched = {index: numbers for index, numbers in _watched(seen).items() if numbers}
+    for index, numbers in watched.items():
+        for xid in numbers:
+            yield _finding(xid, f"GPU {index}: Xid {xid} has just come")
+    newest: dict[tuple[str, int], tuple[float, int, str]] = {}
+    for line in map(mapped, listed(seen.answer("kernel_log").get("lines"))):
+        found = _XID.search(text(line.get("text")) or "")
+        age = number(line.get("age_s"))
+        if found and age is not None and age <= RECENT_S:
+            key = (found[1], int(found[2]))
+            count = newest[key][1] + 1 if key in newest else 1
+            newest[key] = (age, count, found[3] or "")
+    for (bus, xid), (age, count, said) in newest.items():
+        index = next((index for index, address in buses.items() if _same(address, bus)), None)
+        where = f"GPU {index}" if index is not None else f"the GPU at {bus}"
+        often = f"{count} times, last " if count > 1 else ""
+        yield _finding(xid, f"{where}: Xid {xid}, {often}{ago(age)} ago{': ' + said if said else ''}")
+
+
+def _watched(seen: Seen) -> dict[int, list[int]]:
+    rows = [mapped(row) for row in listed(seen.answer("gpu_health").get("gpus"))]
+    return {
+        integer(row.get("index")) or 0: [xid for xid in map(integer, listed(row.get("xids"))) if xid is not None]
+        for row in rows
+    }
+
+
+def _finding(xid: int, said: str) -> Finding:
+    if xid in OF_A_PROCESS:
+        return Finding("note", said, "It ended a process or was noted down; the GPU itself goes on.")
+    return Finding(
+        "problem",
+        said,
+        "Drain the GPU and reset it, or reboot where these lines say so (numbers: docs.nvidia.com/deploy/xid-errors):",
+        "sudo dmesg -T | grep -iE 'xid|fallen off'",
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    """``00000000:41:00.0`` and ``0000:41:00`` are one address."""
+    return bool(one) and _parts(one) == _parts(other)
+
+
+def _parts(address: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part, 16) for part in address.split(".")[0].split(":"))
+    except ValueError:
+        return ()
