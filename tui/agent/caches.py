@@ -28,10 +28,12 @@ _PLACES = (
 
 
 class Place:
-    """A folder as its process sees it (``path``), as the agent reaches it (``reached``), and how deep to look."""
+    """A folder as its processes see it (``path``), as the agent reaches it (``reached``), how deep to look, and whose
+    environment leads there (``pids``)."""
 
-    def __init__(self, name: str, path: str, reached: str, depth: int):
+    def __init__(self, name: str, path: str, reached: str, depth: int, pid: int):
         self.name, self.path, self.reached, self.depth = name, path, reached, depth
+        self.pids = [pid]
 
 
 def places(pid: int) -> "list[Place]":
@@ -58,7 +60,7 @@ def places(pid: int) -> "list[Place]":
         path = os.path.normpath(moved or usual.format(**words))
         reached = inside(root, path)
         if path.startswith("/") and os.path.isdir(reached):
-            found.append(Place(name, path, reached, depth))
+            found.append(Place(name, path, reached, depth, pid))
     return found
 
 

@@ -17,7 +17,7 @@ from .procfs import text
 MOST_LOCKS = 32
 MOST_ENTRIES = 4000
 MOST_FDS = 200000
-MOST_ENVIRONMENTS = 8
+MOST_ENVIRONMENTS = 128
 SHARED_QUIET_S = 3600.0
 """Of a folder that other hosts may write, too: nobody is at work in it when nothing was written for so long. Single
 files take compilers up to a quarter of an hour."""
@@ -53,6 +53,7 @@ def look(request: "dict[str, Any]") -> "dict[str, Any]":
     found = _waited_for(kernel, family)
     for place in _places(pids):
         _scan(place, kernel, found)
+    _leave_out_strangers(found, family)
     candidates = sorted(found.values(), key=lambda file: (not file.waiters, not file.holders, file.mtime))[:MOST_LOCKS]
     _find_openers(candidates, table)
     mounts = Mounts()
@@ -126,6 +127,7 @@ class File:
         self.open_by: "list[int]" = []
         self.seen_by_all = True
         self.soft: "Match[str] | None" = None
+        self.concerns: "set[int]" = set()
 
     @property
     def baton(self) -> bool:
@@ -142,8 +144,21 @@ def _places(pids: "list[int]") -> "list[caches.Place]":
     for pid in pids[:MOST_ENVIRONMENTS]:
         for place in caches.places(pid):
             status = os.stat(place.reached)
-            found.setdefault((status.st_dev, status.st_ino, place.name), place)
+            known = found.setdefault((status.st_dev, status.st_ino, place.name), place)
+            if known is not place:
+                known.pids.append(pid)
     return list(found.values())
+
+
+def _leave_out_strangers(found: "dict[tuple[int, int], File]", family: "set[int]") -> None:
+    """In a folder that everybody uses a lock concerns those who hold it and those who wait for it, and nobody else."""
+    for key, file in list(found.items()):
+        involved = family.intersection(file.holders + file.waiters)
+        file.concerns |= involved
+        if file.place == "temporary":
+            file.concerns = involved
+        if not file.concerns:
+            del found[key]
 
 
 def _waited_for(kernel: KernelLocks, family: "set[int]") -> "dict[tuple[int, int], File]":
@@ -157,7 +172,7 @@ def _waited_for(kernel: KernelLocks, family: "set[int]") -> "dict[tuple[int, int
                         file = File(path, link, status, "waited for")
                         file.ask(kernel)
                         if file.waiters:
-                            found[status.st_dev, status.st_ino] = file
+                            found.setdefault((status.st_dev, status.st_ino), file).concerns.add(pid)
             except OSError:
                 continue
     return found
@@ -195,11 +210,9 @@ def _scan(place: "caches.Place", kernel: KernelLocks, found: "dict[tuple[int, in
                     if entry.is_dir(follow_symlinks=False):
                         below.append(name)
                     elif entry.name.endswith(".lock") or _BATON.match(entry.name):
-                        _enter(
-                            File(place.path + name, place.reached + name, os.stat(entry.path), place.name),
-                            kernel,
-                            found,
-                        )
+                        file = File(place.path + name, place.reached + name, os.stat(entry.path), place.name)
+                        file.concerns.update(place.pids)
+                        _enter(file, kernel, found)
                 except OSError:
                     continue
             if left <= 0:
@@ -211,6 +224,7 @@ def _enter(file: File, kernel: KernelLocks, found: "dict[tuple[int, int], File]"
     """Keep what is a lock that somebody has, or may have had."""
     key = (file.device, file.inode)
     if key in found:
+        found[key].concerns |= file.concerns
         return
     file.ask(kernel)
     if not file.baton and not file.holders and 0 < file.size <= 512:
@@ -281,6 +295,7 @@ def _row(file: File, table: Table, mounts: "Mounts", launched_s: float) -> "dict
         "owner_alive": True if owners else _dead(file, kind, fs, age_s, launched_s),
         "waiters": file.waiters[:64],
         "open_by": file.open_by[:64],
+        "concerns": sorted(file.concerns),
     }
     if owners:
         now = table.stats[owners[0]]

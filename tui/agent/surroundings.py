@@ -9,6 +9,7 @@ from .caches import inside, root_of
 from .procfs import text
 
 LEVELS = 12
+MOST_LEFT = 16
 NO_LIMIT = 1 << 60
 """Version 1 writes an absent memory limit as the largest number of pages."""
 
@@ -22,10 +23,12 @@ _OF_STAT = (
 
 def look(request: "dict[str, Any]") -> "dict[str, Any]":
     """``{"groups": [...], "shm": [...], "pressure": {...}, "ncpu", "looked", "mono"}``: one group for each set of
-    processes that share it, one ``/dev/shm`` for each that is another."""
+    processes that share it, one ``/dev/shm`` for each that is another. ``left``: groups of processes that have ended,
+    by the folders that an earlier answer gave them."""
     pids = [int(pid) for pid, _ in request["procs"]]
+    left: "list[tuple[list[str], list[int]]]" = request.get("left") or []
     return {
-        "groups": _groups(pids),
+        "groups": _groups(pids) + _of_the_dead(left),
         "shm": _shm(pids),
         "pressure": _pressure("/proc/pressure/%s"),
         "ncpu": os.cpu_count(),
@@ -43,6 +46,19 @@ def _groups(pids: "list[int]") -> "list[dict[str, Any]]":
         except OSError:
             continue
     return [dict(_group(_paths(raw, mounts)), pids=members) for raw, members in of.items()]
+
+
+def _of_the_dead(left: "list[tuple[list[str], list[int]]]") -> "list[dict[str, Any]]":
+    """What is left of their groups' counts of memory; a folder of another place is not read."""
+    mounts = tuple(mount.rstrip("/") + "/" for mount in _mounts().values())
+    rows: "list[dict[str, Any]]" = []
+    for folders, members in left[:MOST_LEFT]:
+        memory = folders[0] if folders else ""
+        if memory.startswith(mounts) and "/.." not in memory and os.path.isdir(memory):
+            version1 = os.path.exists(memory + "/memory.oom_control")
+            counts = _memory_v1([memory]) if version1 else _memory_v2([memory])
+            rows.append({"folders": folders, "oom_kills": counts["oom_kills"], "pids": members})
+    return rows
 
 
 def _mounts() -> "dict[str, str]":
@@ -80,7 +96,8 @@ def _paths(raw: bytes, mounts: "dict[str, str]") -> "dict[str, list[str]]":
 
 def _group(paths: "dict[str, list[str]]") -> "dict[str, Any]":
     unified, memory, cpu = paths.get("", []), paths.get("memory", []), paths.get("cpu", [])
-    row: "dict[str, Any]" = {"path": (unified or memory or cpu or [""])[0]}
+    own = [folders[0] for folders in (memory or unified, cpu or unified) if folders]
+    row: "dict[str, Any]" = {"folders": own if len(set(own)) > 1 else own[:1]}
     if memory:
         row.update(_memory_v1(memory))
     elif unified:

@@ -38,6 +38,8 @@ class Answers:
         read = {"locks": self._locks, "surroundings": self._surroundings, "kernel_log": self._kernel_log}.get(what)
         found = list(read(answer, t)) if read is not None and not answer.get("error") else []
         kept = dict(answer) if what in ("holdups", "sockets", "infiniband") else {}
+        if what == "surroundings":
+            kept["groups"] = [[_folders(row), _pids(row.get("pids"))] for row in _rows(answer.get("groups"))]
         if what == "infiniband":
             kept["rates"] = self._link_rates(answer, t)
         said = {key: answer[key] for key in ("error", "readable", "why", "pressure") if key in answer}
@@ -58,7 +60,7 @@ class Answers:
                 "lock_owner_state": _word(row.get("owner_state")),
                 "lock_owner_cpu_pct": self._burns(path, row, t),
                 "lock_waiters": _pids(row.get("waiters")),
-                "pids": _pids(answer.get("looked")),
+                "pids": _pids(row.get("concerns")),
             }
             yield Fact(t, "lock_file", value)
 
@@ -79,7 +81,7 @@ class Answers:
             yield from self._group(row, t)
 
     def _group(self, row: Mapping[str, Any], t: float) -> Iterator[Fact]:
-        pids, path = _pids(row.get("pids")), clean(str(row.get("path", "")), 512)
+        pids, path = _pids(row.get("pids")), " ".join(_folders(row))
         kills = number(row.get("oom_kills"))
         if kills is not None:
             fresh = kills - self._first_kills.setdefault(path, kills)
@@ -168,6 +170,13 @@ def _rows(value: object) -> list[Mapping[str, Any]]:
 
 def _pids(value: object) -> list[int]:
     return [item for item in cast("list[object]", value) if type(item) is int] if isinstance(value, list) else []
+
+
+def _folders(row: Mapping[str, Any]) -> list[str]:
+    """A group by its folders, of memory first: on a host of version 1 each controller has its own."""
+    folders: object = row.get("folders")
+    items = cast("list[object]", folders) if isinstance(folders, list) else []
+    return [clean(item, 512) for item in items[:4] if isinstance(item, str)]
 
 
 def _pid(value: object) -> int | None:

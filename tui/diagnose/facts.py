@@ -121,6 +121,20 @@ def mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
+def newest_figure(scene: Scene, word: str, within_s: float) -> tuple[float | None, Mapping[str, Any]]:
+    """The newest number whose name begins with ``word``, whatever fact carries it, and what that fact says beside."""
+    best: tuple[float, float, Mapping[str, Any]] | None = None
+    names = dict.fromkeys(name for host in scene.hosts for name in host.facts)
+    for name in names:
+        for _, fact in concerning(scene, name, within_s):
+            table = mapping(fact.value) or {fact.name: fact.value}
+            for key, value in table.items():
+                known = number(value) if key.startswith(word) else None
+                if known is not None and (best is None or fact.t >= best[0]):
+                    best = (fact.t, known, table)
+    return (None, {}) if best is None else best[1:]
+
+
 def _newest(scene: Scene, name: str, within_s: float) -> dict[str, Fact]:
     """The newest such fact of each host."""
     return dict(concerning(scene, name, within_s))

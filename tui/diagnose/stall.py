@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from tui.diagnose.clock import Clock
 from tui.diagnose.culprits import awaited, culprits
+from tui.diagnose.facts import held_lock
 from tui.diagnose.hypotheses import Hypothesis, seen
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.hypotheses.workers import disbelieved
@@ -160,7 +161,7 @@ def _may_convict(scene: Scene, hypothesis: Hypothesis) -> bool:
     """What may be at work on a host that is not watched is at best suspect: a lock's builder, a late node."""
     if hypothesis.cause == "rank_missing":
         return bool(scene.missing)
-    return hypothesis.cause != "lock_held" or bool(scene.facts("lock_file", 300.0)) or scene.run.waits_for_baton is None
+    return hypothesis.cause != "lock_held" or held_lock(scene) is not None or scene.run.waits_for_baton is None
 
 
 def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_s: float) -> list[str]:

@@ -13,8 +13,10 @@ from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.diagnose.odd import odd
 from tui.diagnose.phases import remedy
+from tui.diagnose.stack_facts import heed
+from tui.diagnose.wanted import wanted
 from tui.history import History
-from tui.model import Diagnosis, Launch, PhaseId, RankPhase, Usual, Verdict, Wanted
+from tui.model import Diagnosis, Launch, PhaseId, RankPhase, Usual, Verdict
 
 OVER = frozenset({"ready", "ended"})
 """Nothing is left to be done about what slowed the start."""
@@ -25,8 +27,6 @@ ON_ITS_WAY = frozenset({"progressing", "slow", "waiting", "ready"})
 
 TAKEN_BACK_S = 120.0
 """How long the note stands that a graver verdict was withdrawn."""
-
-SWEEP_EVERY_S = 20.0
 
 
 def diagnose(
@@ -45,7 +45,7 @@ def diagnose(
     scene = Scene(history, launch, now, usual)
     memory = dict(previous.memory) if previous is not None else {}
     clock = Clock(memory, scene)
-    judgement = judge(scene, clock)
+    judgement = heed(scene, clock, judge(scene, clock))
     grave = judgement.id in ("suspect", "hung") or (judgement.id == "unknown" and clock.was_grave)
     carried: dict[str, Any] = clock.memory() | {"grave": grave}
     _remember_change(carried, memory, previous, judgement, now)
@@ -78,7 +78,7 @@ def diagnose(
         taken_back=carried.get("taken_back"),
         memory=carried,
     )
-    return Diagnosis(verdict, _wanted(scene, judgement))
+    return Diagnosis(verdict, wanted(scene, judgement))
 
 
 def _remember_change(
@@ -113,13 +113,3 @@ def _ranks(scene: Scene, phase: str) -> tuple[RankPhase, ...]:
         said = run.phase_of(rank) if rank is not None else phase
         found.append(RankPhase(rank or 0, view.member.host, phase if said == "unknown" else said))
     return tuple(sorted(found, key=lambda item: item.rank))
-
-
-def _wanted(scene: Scene, judgement: Judgement) -> tuple[Wanted, ...]:
-    """While a stall lasts: where every thread of every rank is, host by host."""
-    if not judgement.still or scene.facts("threads", SWEEP_EVERY_S):
-        return ()
-    by_host: dict[str, list[list[int]]] = {}
-    for view in scene.workers:
-        by_host.setdefault(view.member.host, []).append([view.member.pid, view.member.start_ticks])
-    return tuple(Wanted(host, "threads", {"procs": procs}) for host, procs in by_host.items())

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tui.diagnose.facts import concerning
+from tui.diagnose.facts import concerning, mapping
 from tui.diagnose.hypotheses import Hypothesis
 from tui.diagnose.hypotheses.healthy import HEALTHY_HYPOTHESES
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
@@ -102,9 +102,22 @@ def _arguments(scene: Scene, what: str, host: str, procs: list[list[int]]) -> di
     arguments: dict[str, Any] = {"procs": ranks or procs if what in ("threads", "sockets") else procs}
     if what == "kernel_log":
         arguments["since_s"] = round(scene.now - scene.started_t + 5.0 if scene.started_t is not None else 3600.0, 1)
+    if what == "surroundings" and (left := _groups_of_the_dead(scene, host)):
+        arguments["left"] = left
     if what == "sockets" and (master := _master(scene, host, procs)) is not None:
         arguments["master"] = master
     return arguments
+
+
+def _groups_of_the_dead(scene: Scene, host: str) -> list[Any]:
+    """The control groups of processes that have ended, as they were seen while they lived."""
+    dead = {view.member.pid for view in scene.dead if view.member.host == host}
+    found: dict[str, Any] = {}
+    for at, fact in concerning(scene, "surroundings", ALWAYS) if dead else ():
+        for folders, pids in mapping(fact.value).get("groups", ()):
+            if at == host and folders and dead & {*pids}:
+                found[str(folders)] = [folders, sorted(dead & {*pids})]
+    return list(found.values())
 
 
 def _master(scene: Scene, host: str, procs: list[list[int]]) -> list[Any] | None:

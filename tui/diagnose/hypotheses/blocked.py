@@ -10,9 +10,9 @@ from tui.diagnose.phases import LOADS
 from tui.diagnose.views import ProcView
 from tui.model import Prediction
 
-POLLS = 4.0
+POLLS = (5.0, 35.0)
 """Wake-ups a second of who polls for a lock file: FileBaton looks ten times, filelock twenty times. Other waits that
-sleep in between wake once a second or less."""
+sleep in between wake once a second or less, or a hundred times (``TCPStore::waitForWorkers``)."""
 
 _LOCK_WAITS = ("fcntl_setlk", "locks_lock_inode_wait", "flock_lock", "posix_lock")
 
@@ -104,13 +104,15 @@ def _lock_waiters(scene: Scene) -> bool | None:
 
 def somebody_polls(scene: Scene) -> bool | None:
     """Whether a process waits as those do who wait for a lock file: by a timer, or as the log says."""
-    polls = [
-        view for view in scene.workers if "nanosleep" in view.wchan and (view.wakes is None or view.wakes >= POLLS)
-    ]
-    if scene.run.waits_for_baton is not None or polls:
+    if scene.run.waits_for_baton is not None or any(_polls(view) for view in scene.workers):
         return True
     elsewhere = [view for view in scene.workers if view.wchan and "futex" not in view.wchan and view.wchan != "0"]
     return False if len(elsewhere) == len(scene.workers) else None  # another of its threads may poll
+
+
+def _polls(view: ProcView) -> bool:
+    low, high = POLLS
+    return "nanosleep" in view.wchan and (view.wakes is None or low <= view.wakes <= high)
 
 
 def surely_polled(scene: Scene) -> bool:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from tui.diagnose import facts
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
-from tui.diagnose.views import CACHE_BPS, CONTEXT_MIB, FETCHING_BPS, READING_BPS, RECEIVING_BPS, ProcView
-from tui.model import Fact, Prediction
+from tui.diagnose.views import CACHE_BPS, CONTEXT_MIB, FETCHING_BPS, MB, READING_BPS, RECEIVING_BPS, ProcView
+from tui.model import Prediction
+
+REFAULTS_MB = 1.0
+"""MB a second of evicted pages that come back: a few of them come back anywhere."""
 
 
 def _known(scene: Scene, holds: bool) -> bool | None:
@@ -118,40 +122,37 @@ def _only_reads(view: ProcView) -> bool:
 
 
 def _starved(scene: Scene) -> list[Prediction]:
-    share = scene.fact_number("cgroup_throttled_pct", 120.0)
-    said = "not looked at" if share is None else f"throttled {share:.0f} % of the time"
+    share, beside = facts.newest_figure(scene, "cgroup_throttled_pct", 120.0)
+    quota = facts.number(beside.get("cgroup_cpu_quota_cores"))
+    said = "not looked at" if share is None else f"throttled in {share:.0f} % of all periods"
+    said += "" if quota is None else f", {quota:g} cores are all it may use"
     burned = sum((view.cpu or 0.0) + (view.children or 0.0) for view in scene.living)
+    allowed = 10.0 if quota is None else min(10.0, 50.0 * quota)
     return [
         expect(
             "cgroup", "the control group is throttled half of the time", said, None if share is None else share >= 50.0
         ),
-        expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= 10.0)),
+        expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= allowed)),
         expect("gpus", "no GPU spins", seen.gpus(scene), not scene.spinning),
     ]
 
 
 def _refaults(scene: Scene) -> list[Prediction]:
-    rate = _refault_rate(scene)
-    said = "not looked at" if rate is None else f"pages come back that were evicted ({rate:g})"
+    rate, beside = facts.newest_figure(scene, "cgroup_refault", 120.0)
+    limit = facts.number(beside.get("cgroup_memory_limit_gib"))
+    read = sum(view.read or 0.0 for view in scene.living) / MB
+    said = "not looked at" if rate is None else f"pages that were evicted come back at {rate:g} MB/s"
+    said += "" if limit is None else f", under a limit of {limit:g} GiB"
     moving = [view for view in scene.living if view.moves_bytes or view.in_storage]
     return [
-        expect("cgroup", "pages are read again under a memory limit", said, None if rate is None else rate > 0.0),
+        expect(
+            "cgroup",
+            "much of what is read was there before, and was evicted",
+            said,
+            None if rate is None else rate >= max(REFAULTS_MB, 0.3 * read),
+        ),
         expect("bytes", "the same bytes are read again", seen.byte_flow(scene), _known(scene, bool(moving))),
     ]
-
-
-def _refault_rate(scene: Scene) -> float | None:
-    """The newest figure that any look at the control group gave for pages that were evicted and read again."""
-    facts: list[Fact] = [
-        f for host in scene.hosts for kept in host.facts.values() for f in kept if f.t >= scene.now - 120.0
-    ]
-    rates = [
-        (fact.t, float(value))
-        for fact in facts
-        for name, value in (fact.value.items() if isinstance(fact.value, dict) else [(fact.name, fact.value)])  # pyright: ignore
-        if "refault" in str(name) and isinstance(value, (int, float))  # pyright: ignore[reportUnknownArgumentType]
-    ]
-    return max(rates)[1] if rates else None
 
 
 def _elsewhere(scene: Scene) -> list[Prediction]:
@@ -165,16 +166,16 @@ def _elsewhere(scene: Scene) -> list[Prediction]:
 
 
 def _owner_elsewhere(scene: Scene) -> bool | None:
-    facts = [fact for fact in scene.facts("lock_file", 120.0) if isinstance(fact.value, dict)]
-    if not facts:
-        return None
-    owner = facts[-1].value.get("lock_owner_pid_alive")
-    return None if owner is None else bool(owner)
+    """A holder that is on this host, and does nothing, is no builder."""
+    lock = facts.held_lock(scene)
+    if lock is None:
+        return False if facts.orphaned_lock(scene) is not None else None
+    return not (lock.owner is not None and lock.owner_idle)
 
 
 def _lock_text(scene: Scene) -> str:
-    facts = scene.facts("lock_file", 120.0)
-    return str(facts[-1].value)[:160] if facts else "not looked at"
+    lock = facts.held_lock(scene) or facts.orphaned_lock(scene)
+    return "not looked at" if lock is None else lock.text
 
 
 def _gpu_work(scene: Scene) -> list[Prediction]:

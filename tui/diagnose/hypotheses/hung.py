@@ -6,30 +6,36 @@ from __future__ import annotations
 from tui.diagnose.hypotheses import Hypothesis, blocked, ranks
 from tui.diagnose.phases import BEFORE_GPU
 
-_JIT = frozenset(
-    {
-        "jit_build", "compile", "graph_capture", "warmup", "post_load", "kv_alloc", "profile", "draft_load",
-        "engine_build", "training_step", "data_index", "unknown",
-    }
-)  # fmt: skip
-"""Phases in which extensions and kernels are built, behind a lock."""
-
-
 _NO_WORK_OF_OURS = frozenset({"serving", "shutdown"})
 
 
 HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
-    Hypothesis("stopped", blocked.stopped, decides=lambda scene: True, probe="snapshot"),
-    Hypothesis("gpu_fault", blocked.gpu_fault, decides=blocked.fresh_fault, probe="doctor", blinds=frozenset({"gpus"})),
+    Hypothesis("stopped", blocked.stopped, decides=lambda scene: True, probe="snapshot", wants=("holdups",)),
+    Hypothesis(
+        "gpu_fault",
+        blocked.gpu_fault,
+        decides=blocked.fresh_fault,
+        probe="doctor",
+        blinds=frozenset({"gpus"}),
+        wants=("kernel_log",),
+    ),
     Hypothesis(
         "stale_lock",
         blocked.stale_lock,
-        _JIT,
-        decides=lambda scene: blocked.somebody_polls(scene) is True,
+        not_phases=_NO_WORK_OF_OURS,
+        decides=blocked.surely_polled,
         probe="doctor",
+        wants=("locks",),
     ),
-    Hypothesis("shm_full", blocked.shm_full, decides=lambda scene: True, probe="doctor"),
-    Hypothesis("p2p_iommu", ranks.p2p_iommu, not_phases=BEFORE_GPU - {"unknown"}, patience=2.0, particular=True),
+    Hypothesis("shm_full", blocked.shm_full, decides=lambda scene: True, probe="doctor", wants=("surroundings",)),
+    Hypothesis(
+        "p2p_iommu",
+        ranks.p2p_iommu,
+        not_phases=BEFORE_GPU - {"unknown"},
+        patience=2.0,
+        particular=True,
+        wants=("kernel_log",),
+    ),
     Hypothesis(
         "cuda_init_blocked",
         blocked.cuda_init,
@@ -38,8 +44,17 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         particular=True,
         probe="doctor",
         blinds=frozenset({"gpus"}),
+        wants=("kernel_log",),
     ),
-    Hypothesis("pipe_full", blocked.pipe_full, patience=1.5, particular=True, probe="snapshot"),
+    Hypothesis(
+        "pipe_full",
+        blocked.pipe_full,
+        patience=1.5,
+        particular=True,
+        probe="snapshot",
+        decides=blocked.reader_frozen,
+        wants=("holdups",),
+    ),
     Hypothesis(
         "resources_missing", ranks.resources_missing, frozenset({"wait_resources"}), patience=5.0, probe="doctor"
     ),
@@ -49,19 +64,28 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         frozenset({"dist_init", "spawn", "wait_resources", "unknown"}),
         patience=8.0,
         probe="snapshot",
+        wants=("sockets",),
     ),
-    Hypothesis("io_stall", blocked.io_stall, patience=1.8),
+    Hypothesis("io_stall", blocked.io_stall, patience=1.8, wants=("kernel_log",)),
     Hypothesis(
         "download_stall",
         blocked.download_stall,
         frozenset({"import", "spawn", "dist_init", "weight_download", "weight_load", "draft_load"}),
         patience=2.2,
         particular=True,
+        wants=("sockets",),
     ),
     Hypothesis(
-        "lock_held", blocked.lock_held, not_phases=_NO_WORK_OF_OURS, patience=2.0, particular=True, probe="doctor"
+        "lock_held",
+        blocked.lock_held,
+        not_phases=_NO_WORK_OF_OURS,
+        patience=2.0,
+        particular=True,
+        probe="doctor",
+        decides=blocked.lock_frozen,
+        wants=("locks",),
     ),
-    Hypothesis("comm_init", ranks.comm_init, frozenset({"dist_init"}), patience=3.0),
+    Hypothesis("comm_init", ranks.comm_init, frozenset({"dist_init"}), patience=3.0, wants=("sockets", "infiniband")),
     Hypothesis("collective_mismatch", ranks.collective_mismatch, not_phases=BEFORE_GPU | {"dist_init"}, patience=1.5),
     Hypothesis("graph_capture_deadlock", ranks.spin, frozenset({"graph_capture"}), patience=1.5),
     Hypothesis(
@@ -69,6 +93,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         ranks.spin,
         not_phases=BEFORE_GPU - {"unknown"} | {"shutdown", "graph_capture", "dist_init"},
         patience=1.5,
+        wants=("infiniband", "kernel_log"),
     ),
     Hypothesis("gil_deadlock", ranks.gil_deadlock, not_phases=_NO_WORK_OF_OURS, patience=1.5),
     Hypothesis(
