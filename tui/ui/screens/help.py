@@ -9,7 +9,7 @@ from textual.binding import Binding
 from textual.events import Resize
 from textual.screen import ModalScreen
 
-from tui.ui.keys import DUMPS, HELP, SECTIONS, Keys
+from tui.ui.keys import DUMPS, FLEET, HELP, SECTIONS, Keys
 from tui.ui.lines import Line, spread, width_of, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane, app_of
@@ -35,8 +35,8 @@ def paint_help(keys: Keys, width: int) -> list[Line]:
     """Every action with its present key and, where there is room, the id that another key is given to it by."""
     rows: list[Line] = []
     shown = {binding.id for _, bindings in SECTIONS for binding in bindings}
-    dumps = tuple(binding for binding in DUMPS if binding.id not in shown)
-    for section, bindings in (*SECTIONS, ("stacks that were taken", dumps)):
+    dumps, hosts = (tuple(binding for binding in own if binding.id not in shown) for own in (DUMPS, FLEET))
+    for section, bindings in (*SECTIONS, ("stacks that were taken", dumps), ("the fleet", hosts)):
         rows += [[(section, "strong")]]
         for binding in bindings:
             id = binding.id or ""
