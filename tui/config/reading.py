@@ -45,12 +45,12 @@ def read(path: Path, text: str) -> Settings:
         raise Settings(path, text).wrong(wrong.keys, wrong.words) from wrong
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'theme'?)``, or nothing where no known word is near."""
+def nearest(word: str, known: Iterable[str], then: str) -> str:
+    """``did you mean 'theme'?`` where a known word is near, and the sentence ``then`` after it or in its place."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, list(known), 1)
-    return f"did you mean {near[0]!r}? " if near else ""
+    return f"did you mean {near[0]!r}? {then}" if near else then[0].lower() + then[1:]
 
 
 def _settings(path: Path, text: str, data: Mapping[str, Any]) -> Settings:
@@ -76,9 +76,8 @@ def _only(keys: Path_, table: Mapping[str, Any], known: Iterable[str]) -> None:
     for key in table:
         if key not in known:
             where = f" in [{'.'.join(keys)}]" if keys else ""
-            raise _Wrong(
-                (*keys, key), f"there is no {key!r}{where}; {nearest(key, known)}Known are {', '.join(known)}."
-            )
+            rest = nearest(key, known, f"Known are {', '.join(known)}.")
+            raise _Wrong((*keys, key), f"there is no {key!r}{where}; {rest}")
 
 
 def _table(keys: Path_, value: Any, read_one: Callable[[Path_, Any], T]) -> dict[str, T]:
@@ -116,8 +115,8 @@ def _hosts(keys: Path_, value: Any) -> tuple[str, ...]:
 def _check_host(keys: Path_, word: str, groups: Mapping[str, Any]) -> None:
     if word.startswith("@"):
         if word[1:] not in groups:
-            near = nearest(word[1:], groups)
-            raise _Wrong(keys, f"{word!r} is no group; {near}Groups are written as [groups] and {word[1:]} = [...].")
+            rest = nearest(word[1:], groups, f"Groups are written as [groups] and {word[1:]} = [...].")
+            raise _Wrong(keys, f"{word!r} is no group; {rest}")
         return
     try:
         expand(word)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from textual.binding import Binding
 from textual.keys import KEY_NAME_REPLACEMENTS, REPLACED_KEYS, key_to_character
@@ -156,9 +156,10 @@ class Keys:
         self._shown = {b.id or "": key_words(b) for bindings in reversed(SCREENS) for b in bindings}
         for id, keys in self.remapped.items():
             if id not in self._shown:
-                raise WrongKey(
-                    id, f"there is no action {id!r}; {_nearest(id, self._shown)}'?' in the monitor shows all."
-                )
+                from tui.config.reading import nearest
+
+                rest = nearest(id, self._shown, "'?' in the monitor shows all.")
+                raise WrongKey(id, f"there is no action {id!r}; {rest}")
             self._shown[id] = " ".join(display(key) for key in keys)
         for bindings in SCREENS:
             self._check(bindings)
@@ -219,9 +220,3 @@ def _key(id: str, word: str) -> str:
     if not name or not _MODIFIERS.issuperset(modifiers):
         raise WrongKey(id, f"{word!r} is no key; modifiers are written as ctrl+x, alt+x or shift+tab.")
     return "+".join([*modifiers, name])
-
-
-def _nearest(word: str, known: Iterable[str]) -> str:
-    from tui.config.reading import nearest
-
-    return nearest(word, known)
