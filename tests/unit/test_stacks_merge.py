@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tui.headless.dump import as_json
 from tui.model import Frame, MergedStacks, ProcessStacks, ThreadStack
 from tui.stacks import faulthandler, pyspy
 from tui.stacks.called import Called, Finding, FindingKind
 from tui.stacks.merge import merge
-from tui.stacks.offline import rank_of, read
 from tui.stacks.tree import draw, tree
 from tui.stacks.waits import meaning
 
@@ -378,45 +376,7 @@ def test_a_lock_inside_a_server_loop_is_no_waiting_for_requests() -> None:
     assert meaning(busy) is None
 
 
-# --------------------------------------------------------------------------------------------------------- sent files
-
-
-def test_files_of_one_job_whose_shared_log_names_nobody() -> None:
-    """Eight py-spy files, and one log into which all eight dumped: the thread ids say whose each dump is."""
-    files = {f"incident/rank{r}.json": (SAMPLES / "gloo8" / f"rank{r}.pyspy.json").read_text() for r in range(7)}
-    files["incident/job.log"] = "".join((SAMPLES / "gloo8" / f"rank{r}.stderr.log").read_text() for r in range(8))
-    files["incident/notes.txt"] = "we looked at it at noon..."
-    reading = read(files)
-    assert [p.rank for p in reading.processes] == [*range(7), None]
-    assert reading.unread == ("incident/notes.txt",)
-    assert merge(reading.processes).odd_ranks == (5,)
-
-
-def test_what_dump_printed_as_json_is_read_back_whole() -> None:
-    """Every process, thread and rank that went into ``dump --json``, whatever the file is called."""
-    files = {f"incident/rank{r}.json": (SAMPLES / "gloo8" / f"rank{r}.pyspy.json").read_text() for r in range(8)}
-    processes = read(files).processes
-    failed = ProcessStacks("node2", 77, 8, "py-spy", error="it has ended")
-    printed = json.dumps(as_json([*processes, failed], merge(processes)))
-    again = read({"out.json": printed})
-    assert again.processes == (*processes, failed) and not again.unread
-    assert merge(again.processes).odd_ranks == (5,)
-    one = [json.dumps(as_json([replace(p, rank=None)], merge([p]))) for p in processes]
-    assert [p.rank for p in read({f"rank{r}.json": text for r, text in enumerate(one)}).processes] == [*range(8)]
-
-
-@pytest.mark.parametrize(
-    "text", ["{}", '{"processes": 3}', '{"processes": [{"threads": [{"frames": [7]}], "pid": "x"}]}']
-)
-def test_other_json_is_no_stack(text: str) -> None:
-    assert read({"a.json": text}).unread == ("a.json",)
-
-
-def test_the_rank_is_in_the_name() -> None:
-    assert rank_of("dumps/rank5.json") == 5
-    assert rank_of("/logs/attempt_0/default_3/RANK_12.stderr") == 12
-    assert rank_of("worker-7.log") == 7
-    assert rank_of("out.log") is None
+# ------------------------------------------------------------------------------------------------------ whatever comes
 
 
 def test_why_is_one_true_sentence_in_every_combination() -> None:

@@ -119,7 +119,10 @@ def _judge(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
 def _nothing(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
     if stands:
         return Judgement((), "Only supervising processes gave a stack.")
-    return Judgement((), "" if any(c.findings for c in called) else "No process gave a stack.")
+    if any(c.findings for c in called):
+        return Judgement((), "")
+    source = next((c.source for c in called), None)
+    return Judgement((), f"{source[:1].upper()}{source[1:]} names nobody." if source else "No process gave a stack.")
 
 
 def odd_of(stand: Stand, judgement: Judgement) -> Odd:
@@ -200,10 +203,10 @@ def _lone(waiting: Sequence[Stand]) -> Judgement | None:
     if len(places) != 2 or places[1][1] != 1 or places[0][1] < 3:
         return None
     lone = [s for s in waiting if s.path == places[1][0]]
+    rest = [s for s in waiting if s not in lone]
+    called = f", called in {place(lone[0].thread)}"
     return Judgement(
-        tuple(lone),
-        f"{_clause(lone)}, called from another place than where {_rest([s for s in waiting if s not in lone])}: "
-        "it left out a call or made one too many.",
+        tuple(lone), f"{_clause(lone)}{called}; {_rest(rest)}: it left out a call or made one too many.", _rest(rest)
     )
 
 
@@ -241,8 +244,14 @@ def _subject(stands: Sequence[Stand]) -> str:
     ranks = [s.rank for s in stands if s.rank is not None]
     if len(ranks) == len(stands):
         return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranges(ranks)}"
-    names = [f"{'process' if s.role == 'rank' else s.role.replace('_', ' ')} {s.pid} on {s.host}" for s in stands[:4]]
+    names = [_name(s) for s in stands[:4]]
     return ", ".join(names) + (f" and {len(stands) - 4} more" if len(stands) > 4 else "")
+
+
+def _name(stand: Stand) -> str:
+    """``engine core 4711 on gpu01``; of a file that was sent, which need not tell a pid, ``process of job.log``."""
+    role = "process" if stand.role == "rank" else stand.role.replace("_", " ")
+    return f"{role} {stand.pid} on {stand.host}" if stand.pid is not None else f"{role} of {stand.host}"
 
 
 def _clause(stands: Sequence[Stand]) -> str:

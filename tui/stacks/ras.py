@@ -12,7 +12,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from datetime import datetime
+from typing import Any, Literal, cast
 
 from tui.errors import GputopError
 from tui.safetext import clean
@@ -68,6 +69,9 @@ class Answer:
     comms: tuple[Comm, ...]
     dead: tuple[RasRank, ...] = ()
     states: Mapping[str, int] = field(default_factory=dict[str, int])
+    form: Literal["text", "json"] = "text"
+    taken: float | None = None
+    """Seconds since 1970 by NCCL's stamp, read as UTC; JSON has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,10 +111,27 @@ def _from_json(text: str) -> Answer:
             value = decoder.raw_decode(_LACKS_COMMA.sub(r"\1,", text))[0]
         except (ValueError, RecursionError) as error:
             raise BadAnswer("it is cut short, or no JSON") from error
-    top = _map(value)
-    if not isinstance(top.get("communicators"), list):
+    return from_value(value)
+
+
+def is_answer(value: object) -> bool:
+    return isinstance(_map(value).get("communicators"), list)
+
+
+def from_value(value: object) -> Answer:
+    """The answer in what JSON held. Raises: BadAnswer."""
+    if not is_answer(value):
         raise BadAnswer("it lists no communicators")
-    return Answer(_text(top.get("nccl_version")), tuple(_comm(row) for row in _rows(top, "communicators")[:MOST_COMMS]))
+    top = _map(value)
+    comms = tuple(_comm(row) for row in _rows(top, "communicators")[:MOST_COMMS])
+    return Answer(_text(top.get("nccl_version")), comms, form="json", taken=_seconds(top.get("timestamp")))
+
+
+def _seconds(stamp: object) -> float | None:
+    try:
+        return datetime.fromisoformat(f"{_text(stamp)}+00:00").timestamp()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _comm(row: Mapping[str, Any]) -> Comm:
@@ -270,7 +291,7 @@ def called(first: Answer, second: Answer | None, members: Sequence[Seat] = (), g
     a running launch is uneven at any moment."""
     answer = second or first
     seat = _Seats(members, answer)
-    moved = second is not None and _counts(first) != _counts(second)
+    moved = second is not None and _moved(first, second)
     found: list[Finding] = []
     known: set[int] = set()
     for comm in answer.comms:
@@ -305,12 +326,16 @@ class _Seats:
         return rank.rank if found is None and comm.size >= self._world else found
 
 
+def _moved(first: Answer, second: Answer) -> bool:
+    """Whether a count that both answers tell grew."""
+    was, now = _counts(first), _counts(second)
+    return any(now[key] != was[key] for key in was.keys() & now.keys())
+
+
 def _counts(answer: Answer) -> dict[tuple[str, int, str], int]:
-    exact = {(c.name, r.rank, op): n for c in answer.comms for r in c.ranks for op, n in r.counts.items()}
-    steps = {
-        (c.name, -1 - n, op): many for c in answer.comms for op, some in c.steps.items() for n, many in some.items()
-    }
-    return exact | steps
+    """Each member's counts; in text also the highest of each communicator, as that of member -1."""
+    most = {(c.name, -1, op): max(some) for c in answer.comms for op, some in c.steps.items() if some}
+    return most | {(c.name, r.rank, op): n for c in answer.comms for r in c.ranks for op, n in r.counts.items()}
 
 
 def _lost(comm: Comm, ranks: Mapping[int, int | None]) -> Iterator[Finding]:

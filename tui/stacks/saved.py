@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from tui.model import ProcessStacks, ThreadStack
 from tui.safetext import clean
+from tui.stacks.called import Called, Finding, FindingKind
 from tui.stacks.frames import bounded, frame
 
 _MOST_PROCESSES = 16384
 _MOST_THREADS = 4096
+_MOST_SOURCES = 16
+_MOST_FINDINGS = 1000
+_MOST_RANKS = 1 << 17
 _TEXT = 256
 
 
@@ -19,6 +23,26 @@ def from_json(value: object) -> list[ProcessStacks]:
     rows = _rows(cast("Mapping[str, Any]", value), "processes") if isinstance(value, dict) else []
     found = [_process(row) for row in rows[:_MOST_PROCESSES]]
     return [process for process in found if process.error or any(thread.frames for thread in process.threads)]
+
+
+def called_from_json(value: object) -> list[Called]:
+    """What flight recorders and RAS said, as ``dump --json`` printed it; never raises."""
+    rows = _rows(cast("Mapping[str, Any]", value), "called") if isinstance(value, dict) else []
+    return [
+        Called(
+            source=_text(row, "source") or "",
+            findings=tuple(_finding(one) for one in _rows(row, "findings")[:_MOST_FINDINGS]),
+            known=frozenset(_numbers(row, "known")),
+            moves=_flag(row, "moves") or False,
+        )
+        for row in rows[:_MOST_SOURCES]
+    ]
+
+
+def _finding(row: Mapping[str, Any]) -> Finding:
+    kind = _text(row, "kind")
+    known: FindingKind = next((k for k in get_args(FindingKind) if k == kind), "unfinished")
+    return Finding(known, _text(row, "group") or "", tuple(_numbers(row, "ranks")), _text(row, "says", 1000) or "")
 
 
 def _process(row: Mapping[str, Any]) -> ProcessStacks:
@@ -57,9 +81,15 @@ def _rows(row: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
     return [cast("Mapping[str, Any]", item) for item in items if isinstance(item, dict)]
 
 
-def _text(row: Mapping[str, Any], key: str) -> str | None:
+def _text(row: Mapping[str, Any], key: str, limit: int = _TEXT) -> str | None:
     value: object = row.get(key)
-    return clean(value, _TEXT) if isinstance(value, str) else None
+    return clean(value, limit) if isinstance(value, str) else None
+
+
+def _numbers(row: Mapping[str, Any], key: str) -> list[int]:
+    value: object = row.get(key)
+    items = cast("list[object]", value) if isinstance(value, list) else []
+    return [n for n in items[:_MOST_RANKS] if type(n) is int and 0 <= n < _MOST_RANKS]
 
 
 def _integer(row: Mapping[str, Any], key: str) -> int | None:

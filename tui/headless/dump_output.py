@@ -1,0 +1,65 @@
+"""Stacks as ``dump`` prints them, for a person or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tui.model import MergedStacks, ProcessStacks
+from tui.stacks.called import Called
+from tui.stacks.tree import draw, tree
+
+MOST_FINDINGS = 8
+
+
+def as_json(processes: Sequence[ProcessStacks], merged: MergedStacks, called: Sequence[Called] = ()) -> dict[str, Any]:
+    """Version 1 of the dump's JSON: keys may be added, none renamed; null is unknown. ``called`` is what flight
+    recorders and NCCL RAS say."""
+    return {
+        "v": 1,
+        "processes": [_process_json(p) for p in processes],
+        "groups": [
+            {"ranks": list(g.ranks), "members": list(g.members), "frames": list(g.frames), "odd": g.odd}
+            for g in merged.groups
+        ],
+        "odd_ranks": list(merged.odd_ranks),
+        "odd": [asdict(odd) for odd in merged.odd],
+        "why": merged.why,
+        "called": [asdict(one) | {"known": sorted(one.known)} for one in called],
+    }
+
+
+def _process_json(process: ProcessStacks) -> dict[str, Any]:
+    shown: dict[str, Any] = {key: getattr(process, key) for key in ("host", "pid", "rank", "role", "method", "error")}
+    return shown | {"threads": [asdict(thread) for thread in process.threads], "duration_s": process.duration_s}
+
+
+def show(
+    processes: Sequence[ProcessStacks], merged: MergedStacks, as_text: bool, called: Sequence[Called] = ()
+) -> None:
+    """Print all of it to stdout; the verdict's sentence comes first."""
+    if not as_text:
+        print(json.dumps(as_json(processes, merged, called), ensure_ascii=False))
+        return
+    if merged.why:
+        print(merged.why)
+    if merged.groups:
+        print("", *draw(tree(merged.groups)), sep="\n")
+    findings = [(one.source, f.says) for one in called for f in one.findings[:MOST_FINDINGS]]
+    told = [
+        f"{source[:1].upper()}{source[1:]}: {says}."
+        for source, says in findings
+        if says.lower() not in merged.why.lower()
+    ]
+    if told:
+        print("", *told, sep="\n")
+    failed = [p for p in processes if p.error]
+    if failed:
+        print("", *(f"{name(p.rank, p.pid, p.host)}: {p.error}" for p in failed), sep="\n")
+
+
+def name(rank: int | None, pid: int | None, host: str) -> str:
+    place = f"pid {pid} on {host}" if pid is not None else host
+    return f"rank {rank} ({place})" if rank is not None else place
