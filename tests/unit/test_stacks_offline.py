@@ -144,11 +144,11 @@ def test_the_dumps_of_vllms_watchdog_tell_worker_pid_and_what_moved() -> None:
     """It appends: the later dump counts, the earlier one tells what moved."""
     text = (SAMPLES / "faulthandler" / "3.11.7.usr1_registered.stderr").read_text()
     header = ">>> Call stack dump #{} at 2026-11-29 13:0{}:53.120 due to feed timeout\n"
-    both = header.format(1, 6) + text + header.format(2, 7) + text.replace("line 53 in <module>", "line 54 in <module>")
+    both = header.format(1, 6) + text + header.format(2, 7) + text.replace("line 65 in <module>", "line 66 in <module>")
     reading = sent(**{"dumps/VLLM_STACK_DUMP_for_worker_3_4711.log": both})
     (process,) = reading.processes
     assert (process.rank, process.pid, process.method) == (3, 4711, "faulthandler")
-    assert process.threads[0].main and process.threads[0].frames[-1].line == 54
+    assert process.threads[0].main and process.threads[0].frames[-1].line == 66
     assert reading.before[0].rank == 3 and (process.taken_wall or 0) - (reading.before[0].taken_wall or 0) == 60.0
     assert merged(reading).why.startswith("Rank 3 ")
 
