@@ -55,8 +55,9 @@ _EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("dump --from stacks/*", "merge what was taken before"),
     ),
     "doctor": (
-        ("doctor gpu01", "what will and will not work there"),
+        ("doctor gpu01", "what will and will not work there, what would spoil a launch"),
         ("doctor", "on this machine"),
+        ("doctor 'node[01-16]'", "all at once, within 10 s; one that is dead has its reason"),
     ),
     "config": (
         ("config", "which file is read, and what is in force"),
@@ -167,7 +168,7 @@ def _parser() -> argparse.ArgumentParser:
     _sudo_option(dump)
     dump.add_argument("--from", dest="from_paths", type=Path, nargs="+", default=[], metavar="PATH")
 
-    doctor = command("doctor", "what will and will not work on a host")
+    doctor = command("doctor", "what will and will not work on a host, and what would spoil a launch before it starts")
     _hosts(doctor)
 
     config = command("config", "the configuration: which file is read, and what is in force")
