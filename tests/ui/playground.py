@@ -1,4 +1,7 @@
-"""Look at the interface without a launch: ``python -m tests.ui.playground [--state S] [--theme T]``."""
+"""Look at the interface without a launch: ``python -m tests.ui.playground [--state S] [--theme T]``.
+
+Keys, themes and notices are those of the configuration.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.ui import fakes
+from tui.config.settings import load
 from tui.model import Dump, Snapshot
 from tui.ui.app import GputopApp
 
@@ -61,7 +65,7 @@ def main() -> None:
     parser.add_argument("--state", choices=fakes.STATES, default="hung")
     parser.add_argument("--theme")
     options = parser.parse_args()
-    GputopApp(lambda: FakeSession(options.state), theme=options.theme).run()
+    GputopApp(lambda: FakeSession(options.state), theme=options.theme, settings=load()).run()
 
 
 if __name__ == "__main__":

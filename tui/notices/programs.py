@@ -44,7 +44,7 @@ def run(command: Sequence[str], text: str = "", within_s: float = WITHIN_S) -> s
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)  # its group has its number, which is its own until it is waited for
             child.wait()
-            return f"{clean(name, 80)} did not end within {within_s:.0f} s and was ended"
+            return f"{clean(name, 80)} did not end within {within_s:g} s and was ended"
         if code == 0:
             return ""
         said.seek(max(0, said.seek(0, os.SEEK_END) - 2000))

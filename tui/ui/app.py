@@ -440,7 +440,9 @@ class GputopApp(App[Exit]):
                 if id == "palette" or (id.startswith("launch.") and int(id[7:]) > count):
                     continue
                 runner = self._runner(binding.action, screen if binding in own else self)
-                yield SystemCommand(binding.description.capitalize(), f"{self.keys[id]}  {section}", runner)
+                yield SystemCommand(
+                    binding.description[:1].upper() + binding.description[1:], f"{self.keys[id]}  {section}", runner
+                )
 
     @staticmethod
     def _answers(id: str | None) -> bool:
