@@ -181,6 +181,24 @@ def test_shared_memory(free: int, total: int, mark: str) -> None:
     assert found(one, "/dev/shm").mark == mark
 
 
+def test_folders_by_the_file_system_that_they_lie_on() -> None:
+    """One line for each file system; what is full, of another user or noexec is a problem."""
+    plenty = {"free": 80 << 30, "total": 99 << 30, "free_inodes": 10**6, "writable": True, "noexec": False, "device": 1}
+    folders = {
+        "/tmp": {**plenty, "device": 2, "noexec": True},
+        "/home/u": plenty,
+        "/home/u/.cache/vllm": {**plenty, "writable": False},
+        "/hub": {**plenty, "device": 3, "free": 200 * MIB},
+        "/few": {**plenty, "device": 4, "free_inodes": 12},
+        "/gone": None,
+    }
+    one = seen(caches={"disks": folders})
+    assert found(one, "/home/u, ").text == "/home/u, /home/u/.cache/vllm: 80.0 GiB free"
+    assert found(one, "not writable").text.startswith("/home/u/.cache/vllm")
+    assert found(one, "noexec").text.startswith("/tmp: mounted noexec")
+    assert found(one, "/hub").mark == found(one, "/few").mark == "problem"
+
+
 def test_locks_by_what_is_known_of_their_owner() -> None:
     locks = [
         {"path": "/home/u/.cache/torch_extensions/a b/lock", "age_s": 7300.0, "owner_alive": False, "owner": None},

@@ -79,10 +79,11 @@ def disks(request: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def caches(request: "dict[str, Any]") -> "dict[str, Any]":
-    """The same of the folders in which frameworks keep what they build and download, as this login would have them."""
+    """The same of this login's home, and of the folders in which frameworks keep what they build and download."""
     from .caches import places
 
-    return {"disks": {place.path: _disk(place.path) for place in places(os.getpid()) if place.name != "temporary"}}
+    paths = [os.path.expanduser("~")] + [place.path for place in places(os.getpid()) if place.name != "temporary"]
+    return {"disks": {path: _disk(path) for path in paths}}
 
 
 def _disk(path: str) -> "dict[str, Any] | None":

@@ -94,9 +94,15 @@ def _space(seen: Seen) -> Iterator[Finding]:
             yield Finding("ok", said)
         for path, one in on_it:
             if one.get("writable") is False:
-                yield Finding(
-                    "problem", f"{path}: not writable for this user", "See whose it is:", f"ls -ld {shlex.quote(path)}"
-                )
+                whose = f"ls -ld {shlex.quote(path)}"
+                yield Finding("problem", f"{path}: not writable for this user", "See whose it is:", whose)
+        if disk.get("noexec") is True:
+            yield Finding(
+                "problem",
+                f"{shown}: mounted noexec, so extensions and kernels that are built there cannot be loaded",
+                "Have them built elsewhere:",
+                "export TORCH_EXTENSIONS_DIR=… TORCHINDUCTOR_CACHE_DIR=… TRITON_CACHE_DIR=…",
+            )
     yield from missing(seen, "caches", "the cache folders of this login")
 
 
