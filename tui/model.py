@@ -571,7 +571,11 @@ class ProcView:
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """A followed log: its last lines (oldest first) and how long it has been still."""
+    """A followed log: its last lines (oldest first) and how long it has been still.
+
+    ``marks`` are the lines that began a phase, after the phase's id, and the fatal ones, after ``fatal``; their text
+    may lack what another program put before it.
+    """
 
     host: str
     path: str
@@ -581,6 +585,7 @@ class LogView:
     tail: tuple[LogLine, ...] = ()
     skipped_bytes: int = 0
     error: str | None = None
+    marks: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -631,7 +636,7 @@ class Course:
 
     ``times`` rise, in seconds on the monitor's timeline: every second of the last ten minutes, one row in ten seconds
     of the last three hours, one a minute before. ``columns``, means over its GPUs: ``util_pct``, ``power_pct`` (of the
-    limit), ``mem_pct`` (of the total); sums: ``cpu_cores`` (busy, of its processes) and ``log_bytes`` (the logs' sizes).
+    limit), ``mem_pct`` (of the total); sums: ``cpu_cores`` (busy, of its processes), ``log_bytes`` (the logs' sizes).
     ``verdicts`` are (since when, which), oldest first.
     """
 

@@ -298,7 +298,11 @@ def hung(t: float, dumps: tuple[Dump, ...] = ()) -> Snapshot:
         PhaseSpan("weight_load", HANG_AT - 70, HANG_AT),
         PhaseSpan("post_load", HANG_AT),
     )
-    log = LogView(name, "/var/log/serve/orion-v3.log", 10_013, 110, silent, sglang_log(64, HANG_AT))
+    marks = (
+        ("dist_init", "[2026-09-21 14:13:40 TP0] Init torch distributed begin."),
+        ("weight_load", "[2026-09-21 14:14:03 TP0] Load weight begin. avail mem=137.92 GB"),
+    )
+    log = LogView(name, "/var/log/serve/orion-v3.log", 10_013, 110, silent, sglang_log(64, HANG_AT), marks=marks)
     view = LaunchView(launch([name]), verdict, spans, tuple(rows), (log,), 20.0, AHEAD)
     return Snapshot(t, WALL + t, (host(name, t, gpus, busy_until=HANG_AT, simulated=True),), (view,), dumps)
 

@@ -55,6 +55,8 @@ class Run:
         self.phase_since: float | None = None
         self.phase_open = False
         self.spans: deque[tuple[str, float | None]] = deque(maxlen=_SPANS)
+        self.opened: deque[tuple[str, str]] = deque(maxlen=_SPANS)
+        """The phases of ``spans`` with the lines that began them."""
         self.counter: Counter | None = None
         self.fatal: list[FatalLine] = []
         self.ready_t: float | None = None
@@ -139,6 +141,8 @@ class Run:
         arrived = leading or (marker.who == "all" and rank is not None)  # one rank more has come to where others are
         moved = self._count(marker, rank, frame, t) if frame is not None else arrived and not again
         if leading or frame is not None:
+            if phase != self.phase:
+                self.opened.append((phase, text))
             self._enter(phase, t, marker, drawn=frame is not None)
         if marker.who == "all" and rank is not None:
             self.ranks[rank] = (phase, t, self._order)

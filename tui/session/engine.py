@@ -94,4 +94,5 @@ class Engine:
             tail=tuple(log.tail),
             skipped_bytes=log.skipped_bytes,
             error=log.error,
+            marks=(*log.reader.run.opened, *(("fatal", line.text) for line in log.reader.run.fatal)),
         )

@@ -92,6 +92,7 @@ class GputopApp(App[Exit]):
         self._arrived = self.clock()
         self._launch_id: str | None = None
         self._host: str | None = None
+        self._log_at: tuple[str, str] | None = None
         self._dirty = False
         self._drawn_at = 0.0
         self._second: tuple[int, ...] = ()
@@ -231,7 +232,17 @@ class GputopApp(App[Exit]):
         elapsed = 0.0 if held else self.clock() - self._arrived
         offer = self._open_demo is not None and _nothing_here(snapshot)
         behind = self.moment.latest.t - snapshot.t
-        return View(snapshot, chosen, host, held, elapsed, behind_s=behind, keys=self.keys, offers_demo=offer)
+        return View(
+            snapshot,
+            chosen,
+            host,
+            frozen=held,
+            elapsed_s=elapsed,
+            behind_s=behind,
+            log_at=self._log_at,
+            keys=self.keys,
+            offers_demo=offer,
+        )
 
     def _tick(self) -> None:
         view = self.view
@@ -362,6 +373,21 @@ class GputopApp(App[Exit]):
     def action_edge(self, end: int) -> None:
         pane = self.main.active_pane
         pane.scroll_bottom() if end > 0 else pane.scroll_top()
+
+    def action_next_log(self) -> None:
+        """The launch's next log; after the last one again the one that was written last."""
+        view = self.view
+        places = [(log.host, log.path) for log in view.logs]
+        after = places.index(self._log_at) + 1 if self._log_at in places else 0
+        self._log_at = places[after] if after < len(places) else None
+        self.draw()
+
+    def action_wrap(self) -> None:
+        self.main.log_pane.wraps = not self.main.log_pane.wraps
+        self.draw()
+
+    def action_mark(self, direction: int) -> None:
+        self.main.step_mark(direction > 0)
 
     def action_search(self) -> None:
         self.main.ask_search()

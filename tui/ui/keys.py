@@ -69,9 +69,18 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
             _bind("ctrl+u,pageup", "page(-0.5)", "scroll.page_up", "up half a page", "ctrl+u"),
             _bind("home", "edge(-1)", "scroll.top", "to the beginning"),
             _bind("end", "edge(1)", "scroll.bottom", "to the end; a log follows again"),
+        ),
+    ),
+    (
+        "the log",
+        (
             _bind("slash", "search", "search", "search in the log", "/"),
             _bind("n", "search_step(1)", "search.next", "the next hit"),
             _bind("N", "search_step(-1)", "search.previous", "the hit before"),
+            _bind("right_curly_bracket", "mark(1)", "log.mark_next", "the next line that began a phase", "}"),
+            _bind("left_curly_bracket", "mark(-1)", "log.mark_before", "the line before that began a phase", "{"),
+            _bind("L", "next_log", "log.next", "the next log of this launch"),
+            _bind("w", "wrap", "log.wrap", "wrap long lines, or cut them"),
         ),
     ),
     (

@@ -17,6 +17,7 @@ CARRY_S = 2.5
 class View:
     """``host`` is the chosen host's name, or ``None`` for all; ``elapsed_s`` the seconds since the snapshot came.
 
+    ``log_at`` is the chosen log's host and path, ``None`` for the one that was written last.
     ``behind_s``: by how much the snapshot is older than the newest one.
     ``keys`` says which key runs what, for hints. ``offers_demo``: there is nothing here to look at but the demo.
     """
@@ -27,6 +28,7 @@ class View:
     frozen: bool = False
     elapsed_s: float = 0.0
     behind_s: float = 0.0
+    log_at: tuple[str, str] | None = None
     keys: Keys = field(default_factory=Keys)
     offers_demo: bool = False
 
@@ -104,11 +106,17 @@ class View:
         return found
 
     @cached_property
-    def log(self) -> LogView | None:
-        """The launch's log on the chosen host, else the one that was written last."""
+    def logs(self) -> tuple[LogView, ...]:
+        """The launch's logs on the chosen host, or on all."""
         logs = self.launch.logs if self.launch else ()
-        logs = tuple(entry for entry in logs if self.host is None or entry.host == self.host)
-        return min(logs, key=lambda entry: (entry.silent_s is None, entry.silent_s or 0.0), default=None)
+        return tuple(entry for entry in logs if self.host is None or entry.host == self.host)
+
+    @cached_property
+    def log(self) -> LogView | None:
+        """The chosen log, else the one that was written last."""
+        logs = self.logs
+        chosen = next((entry for entry in logs if (entry.host, entry.path) == self.log_at), None)
+        return chosen or min(logs, key=lambda entry: (entry.silent_s is None, entry.silent_s or 0.0), default=None)
 
     @cached_property
     def dumps(self) -> tuple[Dump, ...]:

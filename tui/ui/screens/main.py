@@ -157,6 +157,13 @@ class MainScreen(Screen[None]):
         elif not self.log_pane.step(forward):
             app_of(self).notify("No more hits that way.", markup=False)
 
+    def step_mark(self, forward: bool) -> None:
+        """To the next line of the log that began a phase, or that was fatal."""
+        if not self.log_pane.display:
+            self.open("log")
+        if not self.log_pane.step_mark(forward):
+            app_of(self).notify("No line that began a phase lies that way.", markup=False)
+
 
 def put(part: Drawing, rect: Rect) -> None:
     """Place a widget at a fixed rectangle of its screen."""

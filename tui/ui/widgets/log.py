@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import zip_longest
 
 from tui.model import LogLine, LogView
 from tui.ui import format as fmt
-from tui.ui.lines import Line, fit, fit_left, wrap
+from tui.ui.lines import Line, fit, fit_left, spread, width_of, wrap
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane
-from tui.ui.words import ALARMS, verdict_role
+from tui.ui.words import ALARMS, spaced, verdict_role
 
 GAP_S = 10.0
 """A pause between two lines from which on the margin says how long it was."""
@@ -20,28 +22,74 @@ ROWS_PER_LINE = 3
 """So many rows a long line gets where the log is not open in full."""
 
 
-def paint_log(view: View, log: LogView, width: int, full: bool, query: str) -> tuple[list[Line], list[int]]:
-    """The rows, and the numbers of those in which the query was found."""
+RANK_ROLES = ("info", "good", "accent", "verdict-waiting")
+"""Neighbouring ranks are told apart by these, in turn; the odd rank has a role of its own."""
+
+_RANK = re.compile(r"\b(?:TP|PP|DP|EP|rank|RANK|Rank|worker|Worker_TP)[ =:#]?(\d{1,5})\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The painted rows, and the numbers of those in which the query was found and of those that mean something."""
+
+    rows: list[Line]
+    hits: list[int]
+    marks: list[int]
+
+
+def paint_log(view: View, log: LogView, width: int, full: bool, query: str, wraps: bool = True) -> Rows:
+    """The lines with the time of their arrival in the margin; those that began a phase name it at their right."""
     margin = 9 if width >= 70 else 0
-    rows: list[Line] = []
-    hits: list[int] = []
+    painted = Rows([], [], [])
+    odd = frozenset(o.rank for o in view.launch.verdict.odd if o.rank is not None) if view.launch else frozenset[int]()
     before: LogLine | None = None
     if log.skipped_bytes:
         left_out = fmt.size(log.skipped_bytes)
-        rows.append([(f"… {left_out} were left out: there only lines that mean something were read", "warn")])
+        painted.rows.append([(f"… {left_out} were left out: there only lines that mean something were read", "warn")])
     for line in shown_lines(log.tail):
         stamp = _stamp(view, before, line) if margin else ("", "dim")
-        parts = wrap(line.text, width - margin)
+        parts = wrap(line.text, width - margin) if wraps else [fit(line.text, width - margin)]
         if not full and len(parts) > ROWS_PER_LINE:
             parts = [*parts[: ROWS_PER_LINE - 1], fit(" ".join(parts[ROWS_PER_LINE - 1 :]), width - margin)]
+        mark = mark_of(line.text, log.marks)
+        if mark:
+            painted.marks.append(len(painted.rows))
         for i, part in enumerate(parts):
             lead = stamp if i == 0 else ("", "dim")
             found = _marked(part, query)
             if len(found) > 1:
-                hits.append(len(rows))
-            rows.append([(lead[0].ljust(margin), lead[1]), *found])
+                painted.hits.append(len(painted.rows))
+            else:
+                found = _coloured(part, "bad" if mark == "fatal" else "text", odd)
+            row: Line = [(lead[0].ljust(margin), lead[1]), *found]
+            painted.rows.append(_named(row, mark, width) if i == 0 else row)
         before = line
-    return rows, hits
+    return painted
+
+
+@lru_cache(maxsize=2048)
+def mark_of(text: str, marks: tuple[tuple[str, str], ...]) -> str:
+    """The phase that this line began, ``fatal``, or nothing."""
+    return next((mark for mark, said in marks if said and said in text), "")
+
+
+def _named(row: Line, mark: str, width: int) -> Line:
+    """The row with the phase that it began at its right, where there is room."""
+    label = f"▸ {spaced(mark)}"
+    if not mark or width_of(row) + len(label) + 2 > width:
+        return row
+    return spread(row, [(label, "bad" if mark == "fatal" else "accent")], width)
+
+
+def _coloured(text: str, role: str, odd: frozenset[int]) -> Line:
+    """The text with the number of the rank that speaks in its colour."""
+    found = _RANK.search(text, 0, 120)
+    if found is None:
+        return [(text, role)]
+    rank = int(found[1])
+    colour = "odd" if rank in odd else RANK_ROLES[rank % len(RANK_ROLES)]
+    spans: Line = [(text[: found.start()], role), (found[0], colour), (text[found.end() :], role)]
+    return [span for span in spans if span[0]]
 
 
 def shown_lines(tail: tuple[LogLine, ...]) -> list[LogLine]:
@@ -83,7 +131,9 @@ class LogPane(Pane):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self.query_text = ""
+        self.wraps = True
         self._hits: list[int] = []
+        self._marks: list[int] = []
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         title: Line = [("log", "title")]
@@ -92,11 +142,15 @@ class LogPane(Pane):
             words = "No log of this launch is known; --log [HOST:]PATH points at one." if view.launch else ""
             return Painting([[(line, "dim")] for line in wrap(words, width)], title=title)
         note = self._note(log)
+        if len(view.logs) > 1:
+            number = view.logs.index(log) + 1
+            title.append((f" {number}/{len(view.logs)}", "dim"))
         place = f"{log.host}:{log.path}" if view.launch and len(view.launch.launch.hosts) > 1 else log.path
         title += [("  ", "dim"), (fit_left(place, max(8, width - 26 - sum(len(t) for t, _ in note))), "dim")]
         if log.error is not None:
             return Painting([[(line, "bad")] for line in wrap(log.error, width)], title=title, note=note)
-        rows, self._hits = paint_log(view, log, width, self.full, self.query_text)
+        painted = paint_log(view, log, width, self.full, self.query_text, self.wraps)
+        rows, self._hits, self._marks = painted.rows, painted.hits, painted.marks
         if not rows:
             rows = [[("The log is empty so far.", "dim")]]
         mark = silence(view, log, width)
@@ -121,8 +175,15 @@ class LogPane(Pane):
 
     def step(self, forward: bool) -> bool:
         """To the next hit below or above the middle of what is in sight; false where there is none."""
+        return self._step(self._hits, forward)
+
+    def step_mark(self, forward: bool) -> bool:
+        """The same, to a line that began a phase or was fatal."""
+        return self._step(self._marks, forward)
+
+    def _step(self, rows: list[int], forward: bool) -> bool:
         middle = self.top + self.room // 2
-        beyond = [h for h in self._hits if (h > middle if forward else h < middle)]
+        beyond = [row for row in rows if (row > middle if forward else row < middle)]
         if not beyond:
             return False
         self._go(beyond[0] if forward else beyond[-1])

@@ -194,6 +194,8 @@ class Pane(Drawing, can_focus=True):
             title = [(self.gputop.keys[self.OPENED_BY], "key"), (" ", "text")]
         title += [(text, "title-focus" if focused and role == "title" else role) for text, role in painting.title]
         note: Line = list(painting.note)
+        if self.FOLLOWS and not self.following:
+            note = [(f"paused; {self.gputop.keys['scroll.bottom']} follows again", "info")]
         if self.overflow and self.room:
             span = f"{self.top + 1}–{self.top + self.room} of {len(painting.body)}"
             note = [*note, ("  " if note else "", "dim"), (span, "dim")]
