@@ -70,12 +70,13 @@ def called(records: Mapping[int, FlightRecord]) -> Called:
 
 def _team(name: str, records: Mapping[int, FlightRecord]) -> _Team:
     own = {rank: record.groups[name] for rank, record in records.items() if name in record.groups}
-    title = next(iter(own.values())).title
+    titles = [group.title for group in own.values()]
+    title = next((t for t in titles if t not in (name, f"group {name}")), titles[0])
     told = {m for group in own.values() for m in group.members}
     told_by_config = bool(told)
     if not told and (title == "default_pg" or name == "0"):
         told = set(records)
-    members = tuple(sorted(told | set(own)))
+    members = tuple(sorted(told or own))
     called = {r: own[r].called if r in own else 0 for r in members if r in records}
     done = {r: own[r].done if r in own else 0 for r in called}
     calls: dict[int, dict[int, tuple[Call, ...]]] = {}
@@ -89,6 +90,8 @@ def _team(name: str, records: Mapping[int, FlightRecord]) -> _Team:
 
 
 def _judge(team: _Team) -> Finding | None:
+    if not team.called:
+        return None
     other = _other_call(team)
     if other is not None:
         return other
