@@ -64,6 +64,26 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
   :func:`.gpuhealth.health`}}}``) in the driver's own helper, with its next reading.
 * ``{"do": "look", "what": "family", "procs": [[pid, start_ticks], ...]}`` the processes with all that they started: see
   :func:`.family.look`. ``"sigabrt"``: what the signal would do to each as it is now, see :func:`.sigabrt.look`.
+* Looks for what the diagnosis wants to know, each about ``procs`` (``[[pid, start_ticks], ...]``; pids that are gone are
+  no error), in a helper, 10 s, answers bounded; ``looked``: the pids that were asked about.
+
+  * ``locks``: ``{"locks": [{"path", "kind": "flock"|"baton"|"soft", "age_s", "size", "fs", "owner": pid|null,
+    "owner_alive": bool|null, "owner_comm", "owner_state", "owner_cpu_s" (with its descendants), "waiters", "open_by",
+    "concerns": [pid, ...]}]}``: lock files in the processes' own cache folders (:mod:`.caches`), and any that they wait
+    for in the kernel. ``concerns``: those whose environment leads to it, who hold it or wait for it.
+  * ``surroundings`` (``left``: ``[[folders, [pid, ...]], ...]`` groups of processes that have ended): ``{"groups":
+    [{"folders", "pids", "oom_kills", "memory_events", "memory_max", "memory_used" (bytes), "refaults" (pages),
+    "quota_cores", "periods", "throttled", "throttled_s", "pressure"}], "shm": [{"free", "total" (bytes), "pids"}],
+    "pressure": {"cpu"|"memory"|"io": {"some", "full": % of 10 s}}, "ncpu", "mono"}``. Control groups of both versions.
+  * ``kernel_log`` (``since_s``): ``{"lines": [{"age_s", "text"}], "readable", "why"}``: lines on GPUs, memory, storage
+    and links only, the last 64.
+  * ``holdups``: ``{"processes": {pid: {"state", "tracer": {"pid", "comm", "state"}|null, "pending": signal mask,
+    "stdout", "stderr": {"pipe", "readers": [{"pid", "comm", "state"}], "bytes", "size"}|null}|null}}``.
+  * ``sockets`` (``master``: ``[name, port]``): ``{"sockets": {pid: {"states": {name: n}, "tcp": [{"state", "here",
+    "peer", "unsent", "unread" (bytes), "tries"}], "received": {inode: bytes}}|null}, "master": {"name", "port", "here",
+    "listening": bool|null}|null}``.
+  * ``infiniband``: ``{"ports": [{"device", "port", "state", "physical", "rate", "rx_bytes", "tx_bytes", "errors"}],
+    "mono"}``.
 * ``{"do": "put", "name": str, "size": int, "sha256": str, "packed": bool, "offset": int, "data": base64}`` in pieces,
   in order; a memory file that disappears with the agent. Answers with the last piece. ``packed``: what travels is zlib,
   ``size`` counts that, the checksum is of what comes out.
@@ -76,7 +96,7 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
   "error"]}``, empty where none has one. 25 s.
 * ``{"do": "recorder", "procs": [[pid, start_ticks, rank|null], ...]}`` asks for PyTorch's flight records through their
   pipes; one answer a process: ``{"pid", "path", "mtime", "asked", "data": base64 of zlib}``, or ``error``, or neither
-  where it has none. 10 s.
+  where it has none. 16 s.
 * ``{"do": "abort", "procs": [[pid, start_ticks], ...], "hold": [[pid, start_ticks], ...]}`` sends SIGABRT to all of
   them through pidfds: holders and targets are stopped first, then the targets are let go one after another, so that
   their dumps do not mix and none dies of another's death. Answers per process ``{"pid", "result":

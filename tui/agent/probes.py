@@ -7,7 +7,7 @@ from .helper import write_all
 from .jobs import Jobs
 
 RAS_DEADLINE_S = 25.0
-RECORDER_DEADLINE_S = 10.0
+RECORDER_DEADLINE_S = 16.0
 AT_ONCE = 16
 """They mostly wait."""
 

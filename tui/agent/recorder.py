@@ -18,8 +18,8 @@ from .wire import packed
 
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
-WAIT_S = 6.0
-"""3.4 s were seen on 24 ranks."""
+WAIT_S = 12.0
+"""3.4 s were seen on 24 ranks; 6 s on two cores, where symbols are read for the first time."""
 
 STILL_S = 0.15
 MOST_BYTES = 64 << 20

@@ -19,7 +19,7 @@ from tui.stacks import desync, flight, ras
 from tui.stacks.called import Called
 
 RAS_S = 28.0
-RECORDER_S = 25.0
+RECORDER_S = 40.0
 POLLS_APART_S = 2.0
 """A running launch is uneven at any moment; what has not moved after two seconds stands."""
 

@@ -163,7 +163,7 @@ class Taking:
             processes=tuple(self.processes),
             merged=self._merged(),
             log=tuple(self._log),
-            steps=tuple(rung.step for rung in self._rungs),
+            steps=tuple(sorted((rung.step for rung in self._rungs), key=lambda step: step.started_wall)),
             before=tuple(self._before.values()),
             native=tuple(self._native.values()),
             raw=tuple(self.raw),
