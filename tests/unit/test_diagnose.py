@@ -165,6 +165,21 @@ def test_no_data_is_not_no_progress() -> None:
     assert not {said for _, said in watch.seen} & {"suspect", "hung", "crashed"}
 
 
+@pytest.mark.parametrize("unheard_s", [60, 90])
+def test_a_hang_through_a_gap_is_suspect_after_as_much_observed_quiet(unheard_s: int) -> None:
+    """What was not observed counts neither as quiet, nor against the quiet that is observed afterwards."""
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(8)
+    for _ in range(unheard_s):
+        watch.sim.t += 1.0
+        watch.judge()
+    back_at = watch.sim.t
+    watch.run(60)
+    assert watch.first("suspect") is not None
+    assert 20 <= (watch.first("suspect") or 0.0) - back_at <= 45
+
+
 def test_without_gpu_readings_a_stall_is_suspect_for_long() -> None:
     """NVML does not answer: sleeping ranks may wait for GPUs that work, but not for five minutes."""
     watch = loaded()

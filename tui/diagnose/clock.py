@@ -35,6 +35,8 @@ class Clock:
         self.solid: float = memory.get("solid", begun)
         self.heard: float | None = memory.get("heard", scene.news_t)
         self.blind: float = memory.get("blind", 0.0)
+        self._unseen: float = scene.now - self.before if self.before is not None else 0.0
+        """What this step adds to it where it was not observed; a step is noted more than once."""
         self.doubt: float | None = memory.get("doubt")
         self.slow: dict[str, float] = dict(memory.get("slow", {}))
         self.pauses: dict[str, float] = dict(memory.get("pauses", {}))
@@ -79,7 +81,8 @@ class Clock:
         elif weak_t is not None and weak_t > self.moved:
             self.blind = 0.0
         elif not scene.observed and scene.workers:
-            self.blind += now - (self.before if self.before is not None else now)
+            self.blind += self._unseen
+            self._unseen = 0.0
         self.moved = max(self.moved, self.solid, weak_t or self.solid)
 
     def _doubt(self, scene: Scene, *, at_work: bool) -> None:
