@@ -88,7 +88,7 @@ def _causes(stands: Sequence[Stand], judgement: Judgement, called: Sequence[Call
     """What the named ones stand in comes first, then what was called, then that the others wait for them."""
     found: list[CauseId] = []
     for stand in judgement.odd:
-        if stand.wait is not None and (stand.kind not in WAITING or not judgement.ranks):
+        if stand.wait is not None and stand.kind not in WAITING:
             found += causes_of(stand.wait.id)
     for one in called:
         if one.best is not None and not one.moves and (one.best.ranks or not judgement.odd):

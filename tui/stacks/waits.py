@@ -95,6 +95,12 @@ def healthy_of(wait_id: str) -> tuple[str, ...]:
     return _table().healthy.get(wait_id, ())
 
 
+def known_ids() -> set[str]:
+    """The ids of all entries, and of what has causes."""
+    table = _table()
+    return {e.id for e, *_ in table.frames} | {e.id for e, _ in table.kernel} | {*table.causes, *table.healthy}
+
+
 def place(thread: ThreadStack) -> str:
     """``BatchCache.refill (cache.py:26)``: the newest frame that is not the standard library's."""
     return place_of(thread.frames)
