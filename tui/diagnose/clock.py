@@ -69,7 +69,6 @@ class Clock:
 
     def note(self, scene: Scene, *, solid_t: float | None, weak_t: float | None = None) -> None:
         """``solid_t``: when, in the look window, somebody was last seen at work; ``weak_t``: when a core was busy."""
-        now = self._now
         self.weak = solid_t is None and weak_t is not None
         self._doubt(scene, at_work=solid_t is not None or weak_t is not None)
         if self.doubtful:
