@@ -21,6 +21,7 @@ import pytest
 from tests import nvml_standin
 from tests.agent_client import AgentClient
 from tests.conftest import missing
+from tests.dead_mount import DeadMount
 from tests.sshd import SshdFarm, free_port
 from tui.headless import doctor
 from tui.session.plan import plan_hosts
@@ -186,6 +187,22 @@ def _binds(listener: socket.socket, port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def test_a_cache_folder_on_a_dead_mount_costs_its_own_lines(tmp_path: Path) -> None:
+    """As where a home's server is gone: that is said, the rest of the page is there, and it ends in time."""
+    config = tmp_path / "gpus"
+    nvml_standin.write(config, {"count": 2})
+    began = time.monotonic()
+    with DeadMount(tmp_path / "hub"):
+        done = run(tmp_path, HF_HOME=str(tmp_path / "hub"), **nvml_standin.environment(config))
+    took = time.monotonic() - began
+    page = " ".join(done.stdout.split())
+    assert done.returncode == 0 and took < 11.0, f"{took:.2f} s, interpreter and imports included"
+    assert "unknown the cache folders of this login: no answer within" in page
+    assert "unknown lock files: no answer within" in page
+    assert "ok GPUs 0, 1: registered with the NVLink fabric" in page
+    assert "/dev/shm:" in page and "ok stacks:" in page and "usual ports" in page
 
 
 EFFECTS = {

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import platform
+import sys
 from collections.abc import Iterable
 from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
 
+from tests.conftest import missing
 from tui.headless import doctor
 from tui.headless.checks.finding import Finding, Seen, gib, gpus_named
 from tui.headless.checks.sheet import Sheet
 from tui.model import HostView, Launch, LaunchView, ProcView, Sample, Verdict
+from tui.session.pyspy_there import ours
 
 MIB = 1 << 20
 HEALTHY: dict[str, Any] = {
@@ -119,8 +123,12 @@ def test_who_holds_the_memory(process: dict[str, Any] | None, mark: str, word: s
 def test_in_a_container_a_foreign_pid_proves_nothing() -> None:
     """NVML may name the host's numbers there: a note, never 'has ended'."""
     holder = row(0, processes=[[42, 61000.0]], mem_used_mib=61500.0)
-    finding = found(seen([holder], processes={"processes": {"42": None}, "container": True}), "pid 42")
-    assert finding.mark == "note" and "not in this container" in finding.text
+    for process in (None, {**ORPHAN, "has_gpu": False}):
+        finding = found(seen([holder], processes={"processes": {"42": process}, "container": True}), "pid 42")
+        assert finding.mark == "note" and "not in this container" in finding.text
+        assert "kill" not in finding.command
+    own = seen([holder], processes={"processes": {"42": {**ORPHAN, "has_gpu": True}}, "container": True})
+    assert found(own, "orphan").mark == "problem"
 
 
 def test_a_holder_that_was_not_looked_at_is_unknown() -> None:
@@ -218,6 +226,24 @@ def test_locks_by_what_is_known_of_their_owner() -> None:
 def test_rights_to_take_stacks(scope: str | None, capabilities: str, mark: str) -> None:
     one = seen(rights={"ptrace_scope": scope, "cap_eff": capabilities, "uid": 1000, "machine": "x86_64"})
     assert found(one, "stacks:").mark == mark
+
+
+@pytest.mark.parametrize(
+    ("known", "mark", "word"),
+    [
+        ({"py_spy": "/usr/bin/py-spy"}, "ok", "there, /usr/bin/py-spy"),
+        ({"machine": "riscv64"}, "problem", "not Linux riscv64"),
+        ({"memory_program": "Operation not permitted"}, "problem", "may not run (Operation not permitted;"),
+        ({}, "ok", "tried: it would run"),
+        ({"memory_program": ""}, "ok", "when needed"),
+    ],
+)
+def test_py_spy_there_sent_or_refused(known: dict[str, Any], mark: str, word: str) -> None:
+    if ours() is None or sys.platform != "linux":
+        missing("needs a py-spy of this program's own, on Linux")
+    usual = {"py_spy": None, "machine": platform.machine(), "memory_program": None}
+    finding = found(seen(rights={**usual, **known}), "py-spy:")
+    assert finding.mark == mark and word in finding.text
 
 
 def test_ranks_of_another_user_are_named() -> None:

@@ -4,6 +4,7 @@ in a disposable process of its own, so that a file system that hangs costs its p
 
 import glob
 import os
+import shutil
 import stat as modes
 import subprocess
 import sys
@@ -17,6 +18,7 @@ INIT_PID_NAMESPACE = "pid:[4026531836]"
 MOST_FDS = 200000
 LONGEST_TITLE = 400
 RUNS_WITHIN_S = 2.0
+LONGEST_PROGRAM = 16 << 20
 
 
 def part(request: "dict[str, Any]") -> "dict[str, Any]":
@@ -160,9 +162,22 @@ def _process(pid: int) -> "dict[str, Any] | None":
         "title": _title(pid),
         "age_s": round(procfs.since_boot() - now.start_ticks / procfs.CLK_TCK, 1),
         "core_limit": _limits(str(pid), ("Max core file size",)).get("Max core file size"),
+        "has_gpu": _has_gpu(pid),
         "stdout": _output(pid, 1),
         "stderr": _output(pid, 2),
     }
+
+
+def _has_gpu(pid: int) -> "bool | None":
+    """Whether it has a GPU's device file open; None where that may not be asked."""
+    folder = "/proc/%d/fd/" % pid
+    try:
+        for name in os.listdir(folder):
+            if os.readlink(folder + name).startswith("/dev/nvidia"):
+                return True
+    except OSError:
+        return None
+    return False
 
 
 def _there(pid: int) -> bool:
@@ -211,16 +226,18 @@ def _container() -> bool:
 
 
 def _runs_from_memory() -> "str | None":
-    """None where a program that is sent would run; else why not. Tried with ``true``, the shortest program there is."""
+    """None where a program that is sent would run; else why not, or nothing where it could not be tried. It is tried
+    with ``true``, the shortest program there is."""
+    from .helper import write_all
     from .put import scratch
 
-    program = next((path for path in ("/bin/true", "/usr/bin/true") if os.access(path, os.X_OK)), None)
+    program = shutil.which("true", path="/bin:/usr/bin:" + os.environ.get("PATH", ""))
     if program is None:
-        return "there is no /bin/true to try it with"
+        return ""
     fd = scratch()
     try:
         with open(program, "rb") as source:
-            os.write(fd, source.read(1 << 20))
+            write_all(fd, source.read(LONGEST_PROGRAM))
         readable = os.open("/proc/self/fd/%d" % fd, os.O_RDONLY)
     finally:
         os.close(fd)
@@ -228,8 +245,8 @@ def _runs_from_memory() -> "str | None":
         path = "/proc/self/fd/%d" % readable
         status = subprocess.call(["true"], executable=path, pass_fds=[readable], env={}, timeout=RUNS_WITHIN_S)
         return "exit status %d" % status if status else None
-    except OSError as failure:
-        return failure.strerror or str(failure)
+    except (OSError, subprocess.SubprocessError) as failure:
+        return str(failure)
     finally:
         os.close(readable)
 

@@ -61,7 +61,8 @@ def _holder(seen: Seen, pid: int, indices: Sequence[int], mib: float) -> Finding
     which = ",".join(map(str, indices))
     holds = f"{gpus_named(indices)}: {gib(mib * MIB) if mib else 'memory'}"
     process = seen.process(pid)
-    if process is None:
+    foreign = process is not None and seen.container and process.get("has_gpu") is False
+    if process is None or foreign:  # in a container NVML may give the host's numbers: another process has this one here
         if seen.container:
             return Finding(
                 "note",

@@ -8,13 +8,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui.collect.decode import integer, listed, text
-from tui.headless.checks.finding import Finding, Seen, counted, missing, plural
+from tui.headless.checks.finding import Finding, Seen, counted, missing, plural, ranges
 from tui.model import LaunchView, ProcView
 from tui.session.pyspy_there import ours
 from tui.stacks.sigabrt import SENTENCES
 
 CAP_SYS_PTRACE = 1 << 19
 """capabilities(7)."""
+
+PIDS_SHOWN = 80
+"""Columns of the numbers of processes that share one fate."""
 
 
 def rights(seen: Seen) -> Iterator[Finding]:
@@ -103,7 +106,8 @@ def _py_spy(rights: Mapping[str, Any]) -> Iterator[Finding]:
             "pip install py-spy",
         )
     else:
-        yield Finding("ok", "py-spy: not there; ours is sent into memory when needed (tried: it would run)")
+        tried = " (tried: it would run)" if refused is None else ""
+        yield Finding("ok", f"py-spy: not there; ours is sent into memory when needed{tried}")
 
 
 def _kernel_log(seen: Seen) -> Iterator[Finding]:
@@ -162,7 +166,8 @@ def _leads(target: str | None) -> str:
 
 
 def _sigabrt(effect: str | None, those: list[ProcView], of: int) -> Finding:
-    pids = ", ".join(str(process.pid) for process in those[:4]) + (" …" if len(those) > 4 else "")
+    pids = ranges(sorted(process.pid for process in those))
+    pids = pids if len(pids) <= PIDS_SHOWN else pids[:PIDS_SHOWN].rpartition(", ")[0] + " …"
     of_them = "" if len(those) == of else f" of {of}"
     who = f"SIGABRT to {len(those)}{of_them} processes of launches (pid {pids})"
     if effect is None:
