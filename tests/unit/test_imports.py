@@ -32,8 +32,8 @@ def modules_below(*packages: str) -> list[str]:
 
 
 def test_the_core_needs_the_standard_library_alone() -> None:
-    """Model, history, cleaning, diagnosis and stacks can be used, tested and replayed with nothing installed."""
-    core = modules_below("model", "history", "safetext", "errors", "diagnose", "stacks")
+    """Model, history, cleaning, diagnosis, stacks, past launches: used, tested and replayed with nothing installed."""
+    core = modules_below("model", "history", "safetext", "errors", "diagnose", "stacks", "record")
     assert len(core) > 10
     loaded = loaded_after(f"import {', '.join(core)}")
     assert not loaded & set(HEAVY)

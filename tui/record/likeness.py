@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from tui.diagnose.deadlines import Settings
@@ -9,6 +10,7 @@ from tui.diagnose.observe import Scene
 from tui.history import History
 from tui.model import Launch
 
+_SCRIPT = re.compile(r"(?:^|[\s/])([\w.+-]+\.py)(?=\s|$)|\s-m\s+([\w.]+)")
 _MOST = 400
 """Characters of a text that are kept."""
 
@@ -37,7 +39,7 @@ def likeness(history: History, launch: Launch) -> Likeness:
     return Likeness(
         framework=launch.framework,
         version=".".join(map(str, version)) if version else None,
-        model=_text(launch.name.removeprefix(launch.framework or "").strip()),
+        model=_text(launch.name.removeprefix(launch.framework or "").strip() or _script(launch.command)),
         world_size=launch.world_size,
         gpu=_text(", ".join(gpus)),
         hosts=",".join(sorted(launch.hosts))[:_MOST],
@@ -55,6 +57,12 @@ def key(history: History, launch: Launch) -> str | None:
     if first is None or seen is None or not seen.boot_id:
         return None
     return f"{seen.boot_id} {first.pid} {first.start_ticks}"
+
+
+def _script(command: str) -> str:
+    """What Python runs in ``command``: ranks that nobody but their environment tells of have no other name."""
+    found = _SCRIPT.search(command)
+    return (found[1] or found[2]) if found is not None else ""
 
 
 def _text(text: str) -> str | None:

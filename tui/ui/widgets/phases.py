@@ -36,10 +36,13 @@ def paint_phases(view: View, width: int, height: int) -> list[Line]:
     spans = spans_of(launch)
     if not spans:
         return [[("phase unknown", "dim"), (": the log has not named one yet", "dim")]]
-    details = _details(launch, width, view.now)
+    usual = launch.usual_at(view.now)
+    said = fit(words(usual), width) if usual is not None else ""
     chain = _chain(view, launch, spans, width) if width >= 96 and height >= 4 else None
-    rows = chain if chain is not None else [_short(view, launch, spans, width)]
-    return (rows + details)[:height]
+    if chain is not None:
+        return (chain + _details(launch, said, width))[:height]
+    short, said = _short(view, launch, spans, said, width)
+    return [short, *_details(launch, said, width)][:height]
 
 
 def _chain(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], width: int) -> list[Line] | None:
@@ -91,8 +94,9 @@ def _draw_chain(columns: list[tuple[str, str, str, float]], hidden: int, width: 
     return [merge(line) for line in rows]
 
 
-def _short(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], width: int) -> Line:
-    """``✓ 4 phases  post load 4m 04s  then kv alloc, graph capture``."""
+def _short(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], usual: str, width: int) -> tuple[Line, str]:
+    """``✓ 4 phases  post load 4m 04s  usually 110–122 s (10 launches)  then kv alloc, graph capture``; and what is
+    usual where that had no room."""
     last = spans[-1]
     role = verdict_role(launch.verdict.id) if launch.verdict.id in ALARMS else "info"
     done = len(spans) - 1
@@ -101,6 +105,9 @@ def _short(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], width: 
         words = f"✓ {fmt.plural(done, 'phase')}" if width >= 60 else f"✓{done}"
         line += [(words, "good"), ("  ", "text")]
     line += [(spaced(last.phase), role), (" ", "text"), (fmt.duration(span_seconds(last, view.now)), role)]
+    if usual and width_of(line) + 2 + len(usual) <= width:
+        line.append((f"  {usual}", "dim"))
+        usual = ""
     ahead = [spaced(phase) for phase in launch.ahead]
     while ahead:
         text = f"  then {', '.join(ahead)}"
@@ -108,17 +115,15 @@ def _short(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], width: 
             line.append((text, "dim"))
             break
         ahead.pop()
-    return line
+    return line, usual
 
 
-def _details(launch: LaunchView, width: int, now: float) -> list[Line]:
+def _details(launch: LaunchView, usual: str, width: int) -> list[Line]:
     """Progress, which ranks are apart and what is usual, in as few rows as they need; the first matter most."""
     progress, apart = launch.verdict.progress, ranks_apart(launch.verdict)
     parts: list[Line] = [_progress(progress, width)] if progress else []
     parts += [[(fit(apart, width), "warn")]] if apart else []
-    usual = launch.usual_at(now)
-    if usual is not None:
-        parts.append([(fit(words(usual), width), "dim")])
+    parts += [[(usual, "dim")]] if usual else []
     rows: list[Line] = []
     for part in parts:
         row = next((row for row in rows if width_of(row) + 3 + width_of(part) <= width), None)

@@ -1,0 +1,40 @@
+"""The phase bar says what past launches took, at every width, and gives way to what matters more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.ui import fakes
+from tui.model import Usual
+from tui.ui.lines import plain
+from tui.ui.view import View
+from tui.ui.widgets.phases import paint_phases
+
+WARM, COLD = Usual(38, 52, 0, 7, "warm"), Usual(250, 330, 0, 2, "cold")
+
+
+def bar(width: int, height: int, usual: tuple[Usual, ...], after_s: float = 10.0) -> list[str]:
+    """The bar ``after_s`` seconds into the present phase of a launch that is silent after loading."""
+    snapshot = fakes.snapshot("hung", fakes.START)
+    (launch, *_) = snapshot.launches
+    start = snapshot.t - after_s
+    spans = (*launch.spans[:-1], replace(launch.spans[-1], start=start))
+    verdict = launch.verdict if width >= 60 else replace(launch.verdict, ranks=())  # there, ranks apart need the room
+    launch = replace(launch, spans=spans, verdict=verdict, usual={verdict.phase: usual})
+    rows = paint_phases(View(replace(snapshot, launches=(launch,)), launch), width, height)
+    said = [plain(row).rstrip() for row in rows]
+    assert all(len(row) <= width for row in said)
+    return said
+
+
+@pytest.mark.parametrize(("width", "height"), [(196, 4), (116, 4), (76, 2), (56, 3), (44, 3)])
+def test_it_is_said_at_every_size(width: int, height: int) -> None:
+    assert any("usually 38–52 s (7 launches)" in row for row in bar(width, height, (WARM, COLD)))
+    assert any("cold starts took 4–6 min (2)" in row for row in bar(width, height, (WARM, COLD), 60.0))
+    assert any("45 s last time" in row for row in bar(width, height, (Usual(45, 45, 0, 1),)))
+
+
+def test_without_past_launches_nothing_is_said() -> None:
+    assert not any("usual" in row or "took" in row for row in bar(116, 4, ()))
