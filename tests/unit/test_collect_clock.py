@@ -46,8 +46,10 @@ def test_time_never_runs_backwards():
 
 def test_the_wall_offset_is_taken_from_the_quickest_round_trip():
     wall = WallOffset()
-    assert wall.seconds is None
+    assert wall.seconds is None and wall.uncertain_s is None
     wall.add(100.0, 2.0, 105.0)
+    assert wall.uncertain_s == pytest.approx(1.0), "half the way there and back"
     wall.add(110.0, 0.02, 115.01)
     wall.add(120.0, 1.0, 129.0)
     assert wall.seconds == pytest.approx(5.0)
+    assert wall.uncertain_s == pytest.approx(0.01), "of the quickest trip, which gives the offset"
