@@ -144,9 +144,10 @@ def cards_relabelled(source: Path, target: Path) -> Path:
 
 
 def with_gaps(source: Path, target: Path, every: float = 240.0, length: float = 60.0) -> Path:
-    """The monitor's view is cut for ``length`` seconds now and then."""
+    """The monitor's view is cut for ``length`` seconds now and then, though not at the end: that is a host lost."""
     folder = _copy(source, target)
-    _map_rows(folder, lambda i, row: None if every - length <= row["t"] % every else row)
+    end = float(toml.loads((folder / "scenario.toml").read_text())["duration_s"]) - 90.0
+    _map_rows(folder, lambda i, row: None if every - length <= row["t"] % every and row["t"] < end else row)
     return folder
 
 

@@ -18,9 +18,10 @@ from tui.diagnose.movement import last_movement
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import PLAIN_WORK, title
 from tui.diagnose.serving import NOTABLE_S, served
-from tui.diagnose.stall import judge_stall
+from tui.diagnose.stall import SUSPECT_S, judge_stall, standing
 from tui.diagnose.views import ProcView
 from tui.model import CauseId, Explanation
+from tui.track import COVERED
 
 RECENT_S = 10.0
 
@@ -69,7 +70,8 @@ def judge(scene: Scene, clock: Clock) -> Judgement:
         return decided
     if scene.run.ready:
         return _unheard(scene, clock) or served(scene, clock)
-    return _start_up(scene, clock)
+    heard = scene.heard() if scene.stale_s >= SUSPECT_S else None
+    return _by_the_others(scene, heard, clock) if heard is not None else _start_up(scene, clock)
 
 
 def _unheard(scene: Scene, clock: Clock) -> Judgement | None:
@@ -77,8 +79,26 @@ def _unheard(scene: Scene, clock: Clock) -> Judgement | None:
     if scene.stale_s <= max(12.0, 3.2 * scene.interval_s):
         return None
     clock.note(scene, solid_t=None)
+    said = _not_heard(scene)
+    return standing(scene, clock, said) or Judgement("unknown", reasons=[said], quiet_s=clock.quiet_s)
+
+
+def _not_heard(scene: Scene) -> str:
     host = min(scene.hosts, key=lambda host: host.latest.t if host.latest is not None else float("-inf")).name
-    return Judgement("unknown", reasons=[f"{host} has not been heard for {scene.stale_s:.0f} s"], quiet_s=clock.quiet_s)
+    return f"{host} has not been heard for {scene.stale_s:.0f} s"
+
+
+def _by_the_others(scene: Scene, heard: Scene, clock: Clock) -> Judgement:
+    """What the hosts show that are heard: work and progress as ever; where all of them wait, suspect and no more."""
+    heard.unmoved_s = scene.unmoved_s
+    judgement = _start_up(heard, clock)
+    said = _not_heard(scene)
+    if judgement.id in ("suspect", "hung"):
+        judgement.id, judgement.strength = "suspect", "weak"
+    elif judgement.id in ("waiting", "unknown"):
+        return Judgement("unknown", reasons=[said, silence(scene)], quiet_s=clock.quiet_s)
+    judgement.reasons.insert(1, said)
+    return judgement
 
 
 def _start_up(scene: Scene, clock: Clock) -> Judgement:
@@ -86,7 +106,7 @@ def _start_up(scene: Scene, clock: Clock) -> Judgement:
         clock.note(scene, solid_t=None)
         return _progressing(scene, clock) or _unheard(scene, clock) or _log_only(scene)
     healthy = [(h, h.explain(scene)) for h in HEALTHY_HYPOTHESES if h.concerns(scene.phase)]
-    at_work = [(h, e) for h, e in healthy if e.alive and not h.waits]
+    at_work = [(h, e) for h, e in healthy if e.alive and not h.waits and not _outweighed(scene, h)]
     _note_work(scene, clock, at_work)
     progressing = _progressing(scene, clock)
     if progressing is not None:
@@ -101,11 +121,22 @@ def _start_up(scene: Scene, clock: Clock) -> Judgement:
         said = f"watched for {scene.watched_s:.0f} s only; its log had been still before"
         return Judgement("unknown", reasons=[said, silence(scene)], quiet_s=clock.quiet_s)
     if not scene.observed:
-        return _unobserved(scene, clock)
+        return standing(scene, clock, _uncovered(scene)) or _unobserved(scene, clock)
     waits = [(h, e) for h, e in healthy if e.alive and h.waits]
     if waits:
         return _waiting(scene, clock, waits[0], [e for _, e in healthy])
     return judge_stall(scene, clock, [e for _, e in healthy])
+
+
+def _outweighed(scene: Scene, healthy: Hypothesis) -> bool:
+    """Whether it rests on busy cores alone, which may be a wait, against evidence that speaks for itself."""
+    if healthy.cause in _TOLD or solid(scene) or scene.gpu_kinds.get("works"):
+        return False
+    return any(
+        h.concerns(scene.phase) and h.decisive(scene) and h.explain(scene).alive
+        for h in HUNG_HYPOTHESES
+        if h.decides is not None
+    )
 
 
 def _note_work(scene: Scene, clock: Clock, at_work: list[tuple[Hypothesis, Explanation]]) -> None:
@@ -201,12 +232,19 @@ def _log_only(scene: Scene) -> Judgement:
 
 
 def _unobserved(scene: Scene, clock: Clock) -> Judgement:
+    return Judgement("unknown", reasons=[_uncovered(scene), silence(scene)], quiet_s=clock.quiet_s)
+
+
+def _uncovered(scene: Scene) -> str:
     if scene.watched_s < scene.look_s:
-        said = f"watched for {scene.watched_s:.0f} s only: too short to say"
-    else:
-        covered = min((view.coverage for view in scene.workers), default=0.0)
-        said = f"only {100 * covered:.0f} % of the last {scene.look_s:.0f} s were observed"
-    return Judgement("unknown", reasons=[said, silence(scene)], quiet_s=clock.quiet_s)
+        return f"watched for {scene.watched_s:.0f} s only: too short to say"
+    covered = min((view.coverage for view in scene.workers if view.cpu is not None), default=0.0)
+    if covered < COVERED:
+        return f"only {100 * covered:.0f} % of the last {scene.look_s:.0f} s were observed"
+    unread = [view for view in scene.workers if view.cpu is None]
+    if unread:
+        return f"of {seen.who(unread)} no CPU time was read in the last {scene.look_s:.0f} s"
+    return f"the GPUs were not looked at throughout the last {scene.gauge_s:.0f} s"
 
 
 # ---------------------------------------------------------------------------------------------------- work and silence

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +15,7 @@ from tui.diagnose.markers import Marker
 from tui.diagnose.phase_tracker import Run, foremost
 from tui.diagnose.phases import BEFORE_GPU
 from tui.diagnose.processes import proc_view
+from tui.diagnose.received import received_bps
 from tui.diagnose.sweeps import Sweep, sweep
 from tui.diagnose.views import CONTEXT_MIB, LOOK_S, MB, GpuView, ProcView
 from tui.history import History, HostHistory, LogTrack, ProcTrack
@@ -24,6 +26,7 @@ from tui.track import COVERED
 _STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "TtZX")
 
 
+WEIGHTS_MIB = 2500.0
 STOPPED_S = 14.0
 """A profiler, a debugger that takes stacks, or a supervisor that holds a process is done sooner."""
 
@@ -72,6 +75,16 @@ class Scene:
     def stale_s(self) -> float:
         """How old the oldest host's last sample is."""
         return max((self.now - host.latest.t for host in self.hosts if host.latest is not None), default=0.0)
+
+    def heard(self) -> Scene | None:
+        """The part of it that is on hosts whose samples still come; ``None`` where that is all of it, or nothing."""
+        fresh = [host.name for host in self.hosts if host.latest is not None and self.now - host.latest.t < 12.0]
+        if not fresh or len(fresh) == len(self.launch.hosts):
+            return None
+        members = tuple(member for member in self.launch.members if member.host in fresh)
+        logs = tuple(log for log in self.launch.logs if log.host in fresh)
+        launch = replace(self.launch, hosts=tuple(fresh), members=members, logs=logs)
+        return Scene(self.history, launch, self.now, self.usual)
 
     @cached_property
     def watched_s(self) -> float:
@@ -179,7 +192,10 @@ class Scene:
         for member in self.launch.members:
             found = self.track_of(member)
             if found is not None:
-                views.append(proc_view(member, *found, self.now, self.look_s, self.gauge_s))
+                view = proc_view(member, *found, self.now, self.look_s, self.gauge_s)
+                if view.received is None and view.present:
+                    view = replace(view, received=received_bps(found[0], member.pid, self.now))
+                views.append(view)
         return views
 
     def track_of(self, member: Member) -> tuple[HostHistory, ProcTrack] | None:
@@ -319,6 +335,12 @@ class Scene:
         return any(gpu.mem is not None and gpu.mem >= CONTEXT_MIB for gpu in self.gpus)
 
     @cached_property
+    def has_weights(self) -> bool:
+        """Whether its GPUs hold more than contexts and communicators."""
+        filled = [gpu.mem for gpu in self.gpus if gpu.mem is not None]
+        return bool(filled) and mean(filled) >= WEIGHTS_MIB
+
+    @cached_property
     def spinning(self) -> bool:
         """Whether busy cores are explained by GPUs that spin in a collective."""
         return self.gpu_kinds.get("spins", 0) > 0 and not self.gpu_kinds.get("works", 0)
@@ -371,7 +393,6 @@ class Scene:
         """The phase by the log, unless the signals name a later one: a label outlives its phase."""
         told = self.told_phase
         reads = sum(view.read or 0.0 for view in self.workers)
-        filled = [gpu.mem for gpu in self.gpus if gpu.mem is not None]
-        if told in BEFORE_GPU | {"dist_init"} and reads >= 10 * MB and filled and mean(filled) >= 2500.0:
+        if told in BEFORE_GPU | {"dist_init"} and reads >= 10 * MB and self.has_weights:
             return "weight_load"
         return told

@@ -12,7 +12,7 @@ from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import title
 from tui.diagnose.rest import note_rest
-from tui.diagnose.stall import SUSPECT_S, hung_after_s, stall_reasons
+from tui.diagnose.stall import SUSPECT_S, hung_after_s, stall_reasons, standing
 from tui.model import Explanation
 
 NOTABLE_S = 60.0
@@ -24,6 +24,9 @@ _PATIENCE = 2.0
 
 def served(scene: Scene, clock: Clock) -> Judgement:
     """Ready, or a request that hangs: its GPUs spin without working, or its ranks wait where none rests."""
+    if not scene.observed and (stands := standing(scene, clock, "so little was seen of it")) is not None:
+        clock.note(scene, solid_t=None)
+        return stands
     note_rest(scene, clock.rest)
     scene.rest = clock.rest
     stuck = _request(scene, "collective_spin") or _request(scene, "rank_wait")
@@ -38,6 +41,8 @@ def served(scene: Scene, clock: Clock) -> Judgement:
     if not asked:
         reasons.append("whether anything was asked of it has not been seen")
     verdict, strength = ("hung", "firm") if hung else ("suspect", "weak")
+    if hung:
+        clock.held = {"cause": stuck.cause, "solid": clock.solid}
     return Judgement(
         verdict, strength, stuck.cause, reasons, (stuck,), probe="stacks", quiet_s=clock.quiet_s, still=True
     )

@@ -46,6 +46,9 @@ NO_HYPOTHESIS = 2.0
 MOST_PATIENCE = 5.0
 """No stall is watched for longer than four and a half minutes before it is called, but for what names its own."""
 
+STANDS_S = 300.0
+"""For so long a hang stands as it was called though its host is not heard."""
+
 LOOKS = 3.1
 """Nothing is suspect before it was looked at so many times: rare looks can all fall into pauses."""
 
@@ -74,6 +77,9 @@ NOT_ALL_THERE = 2.0
 
 PAUSED_BUILD = 2.0
 """More patience where compilers or busy children were at work in this phase already."""
+
+NO_LOG = 2.0
+"""More patience where no log tells the phase and no weights are there: it may be setting up communicators."""
 
 UNWATCHED_PEERS = 1.7
 """More patience where ranks on hosts that are not watched may be at work; a training job whose pace is known needs
@@ -143,6 +149,17 @@ def _held(clock: Clock) -> str | None:
     return clock.held["cause"] if clock.held is not None and clock.held["solid"] == clock.solid else None
 
 
+def standing(scene: Scene, clock: Clock, unseen: str) -> Judgement | None:
+    """``hung`` as it was called, while nothing can be seen for some time: what will not go on by itself has not."""
+    cause = _held(clock)
+    if cause is None or scene.stale_s > STANDS_S:
+        return None
+    reasons = [f"{title(cause)}: called before {unseen}", silence(scene)]
+    return Judgement(
+        "hung", "weak", cause, reasons, probe="stacks", culprits=culprits(scene), quiet_s=clock.quiet_s, still=True
+    )
+
+
 def _early(scene: Scene, judgement: Judgement, hypothesis: Hypothesis | None) -> Judgement:
     """Too early to say more than whom it waits for."""
     judgement.cause = "rank_missing" if _is_missing(hypothesis) else None
@@ -204,8 +221,8 @@ def _doubts(scene: Scene, quiet_s: float, healthy: list[Explanation], hung_s: fl
 
 
 def may_be_idle(scene: Scene) -> bool:
-    """Without a log, sleepers that listen, hold GPU memory, or are one process, are as likely a server at rest."""
-    resting = bool(scene.launch.ports) or scene.has_context or len(scene.workers) == 1
+    """Without a log, sleepers that listen, hold GPU memory, are one process or no ranks, are as likely at rest."""
+    resting = bool(scene.launch.ports) or scene.has_context or len(scene.workers) == 1 or not scene.ranks
     return scene.mute and not scene.gpu_kinds.get("spins") and resting
 
 
@@ -251,6 +268,8 @@ def _circumstances(scene: Scene, clock: Clock, pace: float) -> Iterator[float]:
         yield FIRST_STEP
     elif training and not scene.spinning:
         yield SLEEPING_TRAINING
+    if scene.mute and not scene.has_weights:
+        yield NO_LOG
     if scene.peers_elsewhere and not (training and pace):
         yield UNWATCHED_PEERS
     if scene.phase in ("spawn", "dist_init") and _somebody_unheard(scene):
