@@ -567,6 +567,8 @@ class ProcView:
     gpus: tuple[str, ...] = ()
     sigabrt: str | None = None
     children: tuple[ChildGroup, ...] = ()
+    children_cpu_pct: tuple[float | None, ...] = ()
+    """What each group of ``children`` burns together; 100 is one core."""
 
 
 @dataclass(frozen=True, slots=True)

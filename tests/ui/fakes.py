@@ -126,6 +126,7 @@ def process(host: str, rank: int | None, pid: int, local: int, **more: object) -
         "role": "scheduler" if rank is not None else "launcher",
         "title": f"sglang::scheduler_TP{rank}" if rank is not None else "python -m sglang.launch_server",
         "state": "S",
+        "ppid": 4700 if rank is not None else 1,
         "threads": 205 + local,
         "cpu_pct": 0.4,
         "rss_mib": 9216 + 13 * local,

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tui.model import Gpu, HostState, HostView, Member, Proc, ProcView, Sample, Trend
+from tui.model import ChildGroup, Gpu, HostState, HostView, Member, Proc, ProcView, Sample, Trend
 from tui.stacks.sigabrt import sigabrt_effect
 
 TREND_POINTS = 120
@@ -97,21 +97,35 @@ class HostBook:
             gpus=self._gpus_of(proc.pid),
             sigabrt=sigabrt_effect(proc),
             children=tuple(group for group in proc.children if group.n),
+            children_cpu_pct=tuple(self._child_rate(proc, group) for group in proc.children if group.n),
         )
 
     def _rate(self, proc: Proc, counter: str, scale: float) -> float | None:
         """The counter's growth a second over about :data:`RATE_WINDOW_S`, by the host's own clock."""
+        seconds, before = self._before(proc)
+        end: float | None = getattr(proc, counter)
+        start: float | None = getattr(before, counter)
+        if start is None or end is None or seconds <= 0:
+            return None
+        return max(0.0, (end - start) / seconds) * scale
+
+    def _child_rate(self, proc: Proc, group: ChildGroup) -> float | None:
+        """What a group of its descendants burns; ``None`` where it has just appeared."""
+        seconds, before = self._before(proc)
+        start = next((other.cpu_s for other in before.children if other.comm == group.comm), None)
+        if start is None or group.cpu_s is None or seconds <= 0:
+            return None
+        return max(0.0, (group.cpu_s - start) / seconds) * 100.0
+
+    def _before(self, proc: Proc) -> tuple[float, Proc]:
+        """The same process about :data:`RATE_WINDOW_S` ago, and how many seconds that is by the host's own clock."""
         newest, then, before = self._procs[-1][0], self._procs[-1][0], proc
         for mono, procs in reversed(self._procs):
             earlier = procs.get((proc.pid, proc.start_ticks))
             if earlier is None or newest - then >= RATE_WINDOW_S:
                 break
             then, before = mono, earlier
-        end: float | None = getattr(proc, counter)
-        start: float | None = getattr(before, counter)
-        if start is None or end is None or newest <= then:
-            return None
-        return max(0.0, (end - start) / (newest - then)) * scale
+        return newest - then, before
 
     def _gpus_of(self, pid: int) -> tuple[str, ...]:
         gpus = (self.sample.gpus if self.sample else None) or ()

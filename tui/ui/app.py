@@ -7,6 +7,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -22,13 +23,13 @@ from tui.errors import Exit, GputopError, UsageError
 from tui.model import Snapshot
 from tui.notices.notifier import Notifier
 from tui.ui import themes
-from tui.ui.keys import BINDINGS, DUMPS, SECTIONS, Keys, WrongKey
+from tui.ui.keys import BINDINGS, DUMPS, FLEET, SECTIONS, Keys, WrongKey
 from tui.ui.moment import Moment
 from tui.ui.palette import make_palette
 from tui.ui.quit import Deadline
 from tui.ui.screens.main import MainScreen
 from tui.ui.session_like import SessionLike
-from tui.ui.theme_choice import ThemeChoice, ThemeChoices
+from tui.ui.theme_choice import ThemeChoice, ThemePalette
 from tui.ui.title import WindowTitle
 from tui.ui.view import View
 
@@ -143,7 +144,7 @@ class GputopApp(App[Exit]):
     def search_themes(self) -> None:
         """The palette of themes: each is worn while it is under the cursor, and escape brings the first one back."""
         self._theme_before = self.theme
-        self.push_screen(CommandPalette(providers=[ThemeChoices], placeholder="Choose a theme…"))
+        self.push_screen(ThemePalette())
 
     def on_command_palette_option_highlighted(self, event: CommandPalette.OptionHighlighted) -> None:
         hit = getattr(event.highlighted_event.option, "hit", None)
@@ -319,7 +320,7 @@ class GputopApp(App[Exit]):
 
     def action_zoom(self, steps: int) -> None:
         self.main.timeline.zoom_by(steps)
-        self.draw()
+        self.main.timeline.redo()
 
     def look_at(self, t: float) -> None:
         """Show the moment ``t`` on the monitor's timeline."""
@@ -374,6 +375,24 @@ class GputopApp(App[Exit]):
         pane = self.main.active_pane
         pane.scroll_bottom() if end > 0 else pane.scroll_top()
 
+    def action_order(self) -> None:
+        self.main.ranks.next_order()
+        self.main.ranks.redo()
+        self.notify(f"ranks {self.main.ranks.order_words}", timeout=1.5, markup=False)
+
+    def _column_commands(self) -> Iterable[SystemCommand]:
+        from tui.ui.widgets.processes import CHOOSABLE, column_words
+
+        ranks = self.main.ranks
+
+        def toggle(key: str) -> None:
+            ranks.toggle(key)
+            ranks.redo()
+
+        for key in CHOOSABLE:
+            verb = "Show" if key in ranks.hidden else "Hide"
+            yield SystemCommand(f"{verb} the column {column_words(key)}", "ranks", partial(toggle, key))
+
     def action_next_log(self) -> None:
         """The launch's next log; after the last one again the one that was written last."""
         view = self.view
@@ -384,7 +403,7 @@ class GputopApp(App[Exit]):
 
     def action_wrap(self) -> None:
         self.main.log_pane.wraps = not self.main.log_pane.wraps
-        self.draw()
+        self.main.log_pane.redo()
 
     def action_mark(self, direction: int) -> None:
         self.main.step_mark(direction > 0)
@@ -455,12 +474,14 @@ class GputopApp(App[Exit]):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """Every action that has a key, with that key; the chosen screen's own first."""
         from tui.ui.screens.dumps import DumpScreen
+        from tui.ui.screens.fleet import FleetScreen
 
         if self.view.offers_demo:
             yield SystemCommand("Start the demo", "a real launch here that goes silent", self.action_demo)
-        own = tuple(b for b in DUMPS if not self._answers(b.id)) if isinstance(screen, DumpScreen) else ()
+        own = DUMPS if isinstance(screen, DumpScreen) else FLEET if isinstance(screen, FleetScreen) else ()
+        own = tuple(b for b in own if not self._answers(b.id))
         count = len(self.view.snapshot.launches)
-        for section, bindings in (("stacks that were taken", own), *SECTIONS):
+        for section, bindings in (("this screen", own), *SECTIONS):
             for binding in bindings:
                 id = binding.id or ""
                 if id == "palette" or (id.startswith("launch.") and int(id[7:]) > count):
@@ -469,6 +490,7 @@ class GputopApp(App[Exit]):
                 yield SystemCommand(
                     binding.description[:1].upper() + binding.description[1:], f"{self.keys[id]}  {section}", runner
                 )
+        yield from self._column_commands()
 
     @staticmethod
     def _answers(id: str | None) -> bool:

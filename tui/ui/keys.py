@@ -69,6 +69,7 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
             _bind("ctrl+u,pageup", "page(-0.5)", "scroll.page_up", "up half a page", "ctrl+u"),
             _bind("home", "edge(-1)", "scroll.top", "to the beginning"),
             _bind("end", "edge(1)", "scroll.bottom", "to the end; a log follows again"),
+            _bind("o", "order", "processes.order", "another order of the ranks: CPU, reads, memory, where they wait"),
         ),
     ),
     (

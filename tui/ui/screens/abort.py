@@ -11,9 +11,9 @@ from textual.screen import ModalScreen
 from tui.model import LaunchView, ProcView
 from tui.stacks.sigabrt import HOLD_ROLES
 from tui.ui.lines import Line, wrap_spans
+from tui.ui.ranks import by_rank
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane, app_of
-from tui.ui.widgets.processes import sort_key
 from tui.ui.words import sigabrt_words
 
 WORD = "abort"
@@ -40,7 +40,7 @@ def paint_abort(launch: LaunchView, width: int) -> list[Line]:
     ]
     ranked = any(p.rank is not None for p in launch.processes)
     several = len({p.host for p in launch.processes}) > 1
-    for process in sorted(launch.processes, key=sort_key):
+    for process in sorted(launch.processes, key=by_rank):
         name = process.role if process.rank is None else f"rank {process.rank}"
         place = f"{process.host} {process.pid}" if several else str(process.pid)
         what = _words(process, ranked)

@@ -30,9 +30,10 @@ class MainScreen(Screen[None]):
         super().__init__()
         self.log_pane = LogPane(id="log")
         self.timeline = TimelinePane(id="timeline")
+        self.ranks = ProcessPane(id="processes")
         self.panes: dict[str, Pane] = {
             "gpus": GpuPane(id="gpus"),
-            "processes": ProcessPane(id="processes"),
+            "processes": self.ranks,
             "evidence": EvidencePane(id="evidence"),
             "timeline": self.timeline,
             "log": self.log_pane,

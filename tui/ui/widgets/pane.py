@@ -172,6 +172,12 @@ class Pane(Drawing, can_focus=True):
             self._painting = self.paint(view, self.size.width, self.size.height)
             self._draw()
 
+    def redo(self) -> None:
+        """Paint again: how it is to be seen has changed."""
+        self._painted = None
+        if self._view is not None and self.display:
+            self.draw(self._view)
+
     @property
     def room(self) -> int:
         """How many rows of the body are in sight."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from tui.model import ProcView
 from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, fit_columns, row, titles, wrap_spans
+from tui.ui.ranks import ORDERS, Node, doing, tree
 from tui.ui.view import View
 from tui.ui.widgets.pane import LazyRows, Painting, Pane
 from tui.ui.words import sigabrt_short
+
+ALARMING = ("Z", "D", "T", "t", "X", "gone")
 
 COLUMNS = (
     Column("rank", "rank", 4, "right"),
@@ -28,18 +31,73 @@ COLUMNS = (
 )
 
 
-def sort_key(process: ProcView) -> tuple[bool, int, str, int]:
-    return process.rank is None, process.rank or 0, process.host, process.pid
+TREE_COLUMNS = (
+    Column("tree", "process", 18, flex=2, most=40),
+    *(column for column in COLUMNS if column.key in ("rank", "pid", "cpu", "read", "state")),
+    Column("doing", "what it does", 20, flex=4, most=60),
+    *(column for column in COLUMNS if column.key in ("threads", "rss", "sigabrt")),
+    Column("title", "command", 12, flex=5, drop=10),
+)
+"""The pane in full: below its host and its parent each process, with its children."""
+
+CHOOSABLE = tuple(
+    dict.fromkeys(c.key for c in (*COLUMNS, *TREE_COLUMNS) if c.key not in ("rank", "pid", "tree", "state"))
+)
 
 
-def paint_processes(view: View, width: int, room: int) -> tuple[list[Line], Sequence[Line]]:
-    """The column titles and one row per process, in the order of ranks; the odd ones first where not all are seen."""
+def column_words(key: str) -> str:
+    """The name of a column that can be hidden."""
+    return next(c.title for c in (*COLUMNS, *TREE_COLUMNS) if c.key == key)
+
+
+def paint_processes(
+    view: View, width: int, room: int, order: int = 0, hidden: frozenset[str] = frozenset()
+) -> tuple[list[Line], Sequence[Line]]:
+    """The column titles and one row per process; the odd ones first where not all are seen in the order of ranks."""
     hosts = {p.host for p in view.processes}
-    fitted = fit_columns([c for c in COLUMNS if c.key != "host" or len(hosts) > 1], width)
-    ordered = sorted(view.processes, key=sort_key)
-    if len(ordered) > room - 1:
+    columns = [c for c in COLUMNS if c.key not in hidden and (c.key != "host" or len(hosts) > 1)]
+    fitted = fit_columns(columns, width)
+    ordered = sorted(view.processes, key=ORDERS[order][1])
+    if len(ordered) > room - 1 and order == 0:
         ordered.sort(key=lambda p: (p.host, p.pid) not in view.odd)
     return [titles(fitted)], LazyRows([partial(_row, view, p, fitted) for p in ordered])
+
+
+def paint_tree(
+    view: View, width: int, order: int = 0, hidden: frozenset[str] = frozenset()
+) -> tuple[list[Line], Sequence[Line]]:
+    """The column titles, and hosts, processes and their children below each other."""
+    fitted = fit_columns([c for c in TREE_COLUMNS if c.key not in hidden], width)
+    makers: list[Callable[[], Line]] = []
+    host = ""
+    for node in tree(view.processes, ORDERS[order][1]):
+        if node.process.host != host and len({p.host for p in view.processes}) > 1:
+            host = node.process.host
+            makers.append(partial(_host_row, host))
+        makers.append(partial(_node_row, view, node, fitted))
+    return [titles(fitted)], LazyRows(makers)
+
+
+def _host_row(host: str) -> Line:
+    return [(host, "strong")]
+
+
+def _node_row(view: View, node: Node, fitted: Sequence[tuple[Column, int]]) -> Line:
+    p = node.process
+    if node.child is not None:
+        group = p.children[node.child]
+        pct = p.children_cpu_pct[node.child] if node.child < len(p.children_cpu_pct) else None
+        cells: dict[str, Line] = {
+            "tree": [(node.guide, "faint"), (f"{group.n}× {group.comm}", "dim")],
+            "cpu": [(fmt.number(pct), "dim")],
+        }
+        return row(fitted, cells)
+    odd = (p.host, p.pid) in view.odd
+    cells = _cells(view, p)
+    cells["tree"] = [(node.guide, "faint"), (p.role, "odd" if odd else "text")]
+    cells["doing"] = [(doing(p), "bad" if odd or p.state in ALARMING else "text")]
+    cells["title"] = [(p.title, "dim")]
+    return row(fitted, cells)
 
 
 def _row(view: View, p: ProcView, fitted: Sequence[tuple[Column, int]]) -> Line:
@@ -49,7 +107,7 @@ def _row(view: View, p: ProcView, fitted: Sequence[tuple[Column, int]]) -> Line:
 def _cells(view: View, p: ProcView) -> dict[str, Line]:
     odd = (p.host, p.pid) in view.odd
     text, dim = ("bad", "bad") if odd else ("text", "dim")
-    state = "bad" if p.state in ("Z", "D", "T", "t", "X", "gone") else text
+    state = "bad" if p.state in ALARMING else text
     return {
         "rank": [("" if p.rank is None else str(p.rank), "odd" if odd else text)],
         "host": [(p.host, dim)],
@@ -74,6 +132,22 @@ class ProcessPane(Pane):
     OPENED_BY = "open.processes"
     EVERY_S = 1.9
 
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self.order = 0
+        self.hidden: set[str] = set()
+
+    def next_order(self) -> None:
+        self.order = (self.order + 1) % len(ORDERS)
+
+    @property
+    def order_words(self) -> str:
+        return ORDERS[self.order][0]
+
+    def toggle(self, column: str) -> None:
+        """Hide a column, or show it again."""
+        self.hidden ^= {column}
+
     def paint(self, view: View, width: int, height: int) -> Painting:
         title: Line = [("ranks", "title")]
         if view.launch is None:
@@ -81,7 +155,13 @@ class ProcessPane(Pane):
         alive, expected = view.launch.verdict.alive, view.launch.verdict.expected
         if alive is not None and expected is not None:
             title.append((f"  {alive} of {expected} alive", "dim" if alive >= expected else "bad"))
-        head, body = paint_processes(view, width, height - 1)
+        if self.order:
+            title.append((f"  {self.order_words}", "info"))
+        hidden = frozenset(self.hidden)
+        if self.full:
+            head, body = paint_tree(view, width, self.order, hidden)
+        else:
+            head, body = paint_processes(view, width, height - 1, self.order, hidden)
         if not body:
             return Painting(wrap_spans([], "No process of this launch is seen here.", "dim", width), title=title)
         return Painting(body, title=title, head=head)
