@@ -106,6 +106,29 @@ def test_two_monitors_write_at_once_into_a_new_file(tmp_path: Path) -> None:
     assert kept(tmp_path) == 30
 
 
+_KILLED = """
+import os, signal, sqlite3, sys
+base = sqlite3.connect(sys.argv[1], isolation_level=None)
+base.execute("PRAGMA cache_size = 1")
+base.execute("BEGIN IMMEDIATE")
+base.execute("UPDATE phase SET seconds = 0")
+base.executemany("INSERT INTO phase VALUES (1, 'x', ?, 1.0, 0.0)", [(n,) for n in range(20000)])
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_monitor_that_is_killed_while_it_writes_takes_nothing_along(tmp_path: Path) -> None:
+    """Half of its writing is in the file already: the next one who looks sets it right."""
+    Store(tmp_path).keep("boot 1 77", LIKE, LOADED)
+    path = tmp_path / "launches.sqlite"
+    before = path.stat().st_size
+    subprocess.run([sys.executable, "-c", _KILLED, str(path)], check=False)
+    assert (tmp_path / "launches.sqlite-journal").exists() and path.stat().st_size > before
+    assert seconds(tmp_path) == [40.0]
+    Store(tmp_path).keep("boot 2 77", LIKE, LOADED)
+    assert kept(tmp_path) == 2
+
+
 # --------------------------------------------------------------------------------------------- what is wrong with it
 
 

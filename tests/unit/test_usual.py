@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.model import Launch, LaunchView, PhaseSpan, Usual, Verdict
+from tui.headless.snapshot import as_json
+from tui.headless.snapshot_text import write
+from tui.model import Launch, LaunchView, PhaseSpan, Snapshot, Usual, Verdict
 from tui.record.usual import Took, span, usual, words
 
 
@@ -79,6 +81,17 @@ def test_every_launch_counts_once_and_ranges_do_not_overlap(seconds: list[float]
 )
 def test_ranges_in_words(low: float, high: float, said: str) -> None:
     assert span(low, high) == said
+
+
+def test_a_snapshot_for_people_and_scripts_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    verdict = Verdict(1010.0, "slow", phase="warmup", phase_since=1000.0)
+    known = {"warmup": (Usual(38, 51.36, 0, 7, "warm"),)}
+    view = LaunchView(Launch("a", "a", ("h",)), verdict, (PhaseSpan("warmup", 1000.0),), usual=known)
+    snapshot = Snapshot(1010.0, 0.0, launches=(view,))
+    write(snapshot, markdown=False)
+    assert "phase warmup, usually 38–52 s (7 launches), " in capsys.readouterr().out
+    (said,) = as_json(snapshot)["launches"]
+    assert said["usual"] == {"low_s": 38, "high_s": 51.4, "launches": 7, "start": "warm"}
 
 
 def test_past_the_warm_starts_the_cold_ones_are_told() -> None:

@@ -86,7 +86,7 @@ def _launch(sheet: _Terminal | _Markdown, view: LaunchView) -> None:
     alive = f"{_number(verdict.alive)} of {_number(verdict.expected)} ranks alive"
     sheet.head(f"{launch.name} on {', '.join(launch.hosts)}: {verdict.id.upper()}{cause}")
     usual = view.usual_at(verdict.t)
-    took = f" ({words(usual)})" if usual is not None else ""
+    took = f", {words(usual)}" if usual is not None else ""
     sheet.say(f"phase {verdict.phase}{took}, {alive}, log still for {_seconds(verdict.silent_s)}")
     for sentence in (*verdict.reasons, *([verdict.remedy] if verdict.remedy else [])):
         sheet.say(sentence)

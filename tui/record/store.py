@@ -87,7 +87,7 @@ class Store:
         """
         if not self._folder.exists() or not self._path().exists():
             return {}
-        with self._opened("ro", READ_WAIT_S) as base:
+        with self._opened("rw", READ_WAIT_S) as base:  # a file that may not be written is opened for reading alone
             if not _schema(base):
                 return {}
             alike = _but_version(like)
