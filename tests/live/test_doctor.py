@@ -22,7 +22,9 @@ from tests import nvml_standin
 from tests.agent_client import AgentClient
 from tests.conftest import missing
 from tests.dead_mount import DeadMount
+from tests.live.test_agent_boot import old_python
 from tests.sshd import SshdFarm, free_port
+from tui.collect import payload
 from tui.headless import doctor
 from tui.session.plan import plan_hosts
 
@@ -275,6 +277,25 @@ def test_a_driver_that_hangs_on_a_health_call_costs_that_answer_alone(tmp_path: 
         (answer,) = client.ask(do="look", what="gpu_health")
     assert answer["why"] is None and sorted(answer["health"]["gpus"]) == ["0", "1", "2", "3"]
     assert answer["health"]["gpus"]["2"]["links"] == [1] * 18 and answer["health"]["gpus"]["2"]["fabric"] == [3, 0]
+
+
+@pytest.mark.parametrize("version", ["3.6", "3.9", "3.13"])
+def test_every_part_of_the_look_runs_under_old_pythons(version: str, tmp_path: Path) -> None:
+    """No part answers with an error, and health is read by the carried ``pynvml``."""
+    config = tmp_path / "gpus"
+    nvml_standin.write(config, {"count": 1})
+    command = [old_python(version), *payload.local_command()[1:]]
+    with AgentClient(command, env=nvml_standin.environment(config)) as client:
+        for part in ("rights", "host", "disks", "caches", "processes", "ports", "locks", "surroundings"):
+            arguments = {"paths": ["/tmp"], "pids": [os.getpid()], "ports": [8000], "procs": []}
+            (answer,) = client.ask(do="look", what="doctor", part=part, **arguments)
+            assert "error" not in answer, (part, answer)
+        for what in ("kernel_log", "infiniband"):
+            assert "error" not in client.ask(do="look", what=what, since_s=60)[0]
+        (answer,) = client.ask(do="look", what="gpu_health")
+        assert answer["health"]["gpus"]["0"]["ecc_errors"] == 0
+        (answer,) = client.ask(do="look", what="doctor", part="nonsense")
+        assert answer["error"]
 
 
 def test_without_a_driver_the_health_look_says_so_at_once(tmp_path: Path) -> None:

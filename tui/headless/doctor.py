@@ -26,11 +26,14 @@ from tui.model import HostView, LaunchView
 from tui.session.live import LiveSession
 from tui.session.plan import Plan
 
-DEADLINE_S = 8.5
+DEADLINE_S = 8.0
 """From the start to the last answer; ending the connections may take another second."""
 
 AFTER_PROCESSES_S = 1.0
 """What is left for the look at the processes that the driver names, once it has named them."""
+
+LOOKS_AT_LEAST_S = 2.5
+"""A host that answers too late for that is not looked at."""
 
 SECTIONS: Final[tuple[tuple[str, Callable[[Seen], Iterator[Finding]]], ...]] = (
     ("Reach", reach),
@@ -77,7 +80,7 @@ async def examine(plan: Plan, until: float) -> list[Seen]:
 
 async def _one(session: LiveSession, name: str, until: float) -> Seen:
     """One host; one whose login is slow is waited for as long as a look at it can still be done."""
-    while _connecting(session, name) and time.monotonic() < until - 2 * AFTER_PROCESSES_S:
+    while _connecting(session, name) and time.monotonic() < until - AFTER_PROCESSES_S - LOOKS_AT_LEAST_S:
         await asyncio.sleep(0.1)
     host = _host(session, name)
     if host.sample is None:
@@ -117,7 +120,7 @@ class _Looks:
         await asyncio.wait([looking], timeout=left)
         if not looking.done():
             looking.cancel()
-            self.failures[key] = f"no answer within {left:.0f} s: what was looked at hangs"
+            self.failures[key] = f"no answer within {left:.0f} s; it hangs there, or the host is overloaded"
             return
         try:
             self.answers[key] = looking.result()

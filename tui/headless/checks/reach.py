@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tui.collect.decode import integer, listed, mapped, text
-from tui.headless.checks.finding import Finding, Seen, counted, gpus_named, missing
+from tui.headless.checks.finding import Finding, Seen, counted, gpus_named
 
 OFFSET_SHOWN_S = 1.0
 
@@ -18,7 +18,6 @@ def reach(seen: Seen) -> Iterator[Finding]:
     python = text(rights.get("python"))
     where = f" ({text(rights.get('executable'))})" if rights.get("executable") else ""
     yield Finding("ok", f"reached; the agent runs under Python {python or 'of an unknown version'}{where}")
-    yield from missing(seen, "rights", "what may be done there")
     yield _clock(seen)
     yield from _driver(seen)
 
