@@ -205,6 +205,41 @@ def test_an_abort_that_has_begun_is_carried_through_without_the_agent(tmp_path: 
         launch.end()
 
 
+def test_whatever_happens_to_the_worker_all_are_let_go_at_once(client: AgentClient, tmp_path: Path) -> None:
+    """Six ranks that do not die, 2 s each: the worker is killed at the first, and the dead man's switch hears it."""
+    log = (tmp_path / "log").open("wb")
+    ranks = [subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=log) for _ in range(6)]
+    holder = subprocess.Popen([sys.executable, "-c", "import time\ntime.sleep(600)"])
+    everybody = [*ranks, holder]
+    try:
+        for rank in ranks:
+            assert rank.stdout and rank.stdout.readline()
+        client.send(do="abort", procs=[identity_of(r.pid) for r in ranks], hold=[identity_of(holder.pid)])
+        deadline = time.monotonic() + 5
+        while state(holder.pid) != "T":
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        switch = next(pid for pid in children(client.process.pid) if os.getsid(pid) == pid)
+        (worker,) = children(switch)
+        os.kill(worker, signal.SIGKILL)
+        began = time.monotonic()
+        while any(state(p.pid) == "T" for p in everybody):
+            assert time.monotonic() - began < 1, "neither ranks nor their holder stay stopped"
+            time.sleep(0.01)
+        answers = client.until(lambda frame: frame["type"] == "answer" and frame["last"])
+        assert answers["result"] == "alive"
+        assert all(p.poll() is None for p in everybody)
+    finally:
+        for process in everybody:
+            process.kill()
+            process.communicate()
+        log.close()
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 STUBBORN = """
 import signal, time
 signal.signal(signal.SIGABRT, signal.SIG_IGN)

@@ -175,6 +175,20 @@ def test_sigabrt_of_all_eight_that_share_one_file_gives_eight_dumps_each_with_it
     assert job.parent.wait(5) == 0
 
 
+def test_an_abort_survives_the_monitor(job: Job) -> None:
+    """The command is killed with SIGKILL while the parent is held: still eight dumps, and the parent goes on."""
+    command = [sys.executable, "-m", "tui", "dump", "--abort", *map(str, job.pids())]
+    monitor = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while state(job.parent.pid) != "T":
+        assert time.monotonic() < deadline and monitor.poll() is None
+        time.sleep(0.001)
+    monitor.kill()
+    assert monitor.wait() == -signal.SIGKILL
+    assert job.parent.wait(20) == 0
+    assert job.log.read_text().count("Fatal Python error: Aborted") == 8
+
+
 def test_a_lone_rank_is_not_aborted(job: Job) -> None:
     refused = dump("--abort", job.pids()[ODD])
     assert refused.returncode == 2

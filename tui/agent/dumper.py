@@ -54,6 +54,7 @@ def _dump(pid: int, program: "str | int", native: bool) -> "dict[str, Any]":
     inside = namespaces.differs(pid, "pid")
     named = pid
     try:
+        outer = _outer_ids(pid) if inside else None
         if isinstance(program, str):
             program = os.open(program, os.O_RDONLY)
         if native and inside:
@@ -70,16 +71,19 @@ def _dump(pid: int, program: "str | int", native: bool) -> "dict[str, Any]":
         said, code = _spawn(program, arguments)
     if code == 0:
         try:
-            return {"stacks": fold(json.loads(said[said.index(b"[") :].decode()), _outer_ids(pid) if inside else None)}
+            threads = json.loads(said[said.index(b"[") :].decode())
+            return {"stacks": fold(threads, outer, from_outside=inside and not native)}
         except (ValueError, KeyError, TypeError):
             pass
     return {"error": _sentence(said)}
 
 
-def fold(threads: "list[dict[str, Any]]", outer: "dict[int, int] | None" = None) -> "dict[str, Any]":
+def fold(
+    threads: "list[dict[str, Any]]", outer: "dict[int, int] | None" = None, *, from_outside: bool = False
+) -> "dict[str, Any]":
     """``{"frames": [[function, file, line], ...], "threads": [[os_thread_id, thread_id, name, active, owns_gil,
-    [numbers of frames, newest first]], ...]}``. ``outer``: this host's ids for those inside a PID namespace; from
-    outside of it py-spy takes every thread for active, so that is left open there."""
+    [numbers of frames, newest first]], ...]}``. ``outer``: this host's ids for those inside a PID namespace; looked at
+    ``from_outside`` of it, py-spy takes every thread for active, so that is left open then."""
     numbers: "dict[tuple[str, str, int], int]" = {}
     rows: "list[list[Any]]" = []
     for thread in threads:
@@ -88,7 +92,9 @@ def fold(threads: "list[dict[str, Any]]", outer: "dict[int, int] | None" = None)
         tid: "int | None" = thread.get("os_thread_id")
         active = thread.get("active")
         if outer is not None:
-            tid, active = outer.get(tid or 0), None
+            tid = outer.get(tid or 0)
+        if from_outside:
+            active = None
         rows.append([tid, thread.get("thread_id"), thread.get("thread_name"), active, thread.get("owns_gil"), stack])
     return {"frames": list(numbers), "threads": rows}
 
