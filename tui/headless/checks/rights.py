@@ -32,7 +32,7 @@ def rights(seen: Seen) -> Iterator[Finding]:
         yield from _log(seen, view)
     members = seen.members
     if not members:
-        yield Finding("ok", "no launch runs there now; while one does, this also says what a signal would do to it")
+        yield Finding("ok", "no launch is seen there; while one runs, this also says what a signal would do to it")
     by_effect: dict[str | None, list[ProcView]] = {}
     for process in members:
         by_effect.setdefault(process.sigabrt, []).append(process)
