@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -33,3 +34,17 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_config(own_state: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test is run under the configuration of whoever runs the tests, nor greeted as a person who is new here."""
+    state = Path(os.environ["XDG_STATE_HOME"], "gputop-hang")
+    state.mkdir(exist_ok=True)
+    (state / "greeted").touch()
+    before = os.environ.get("XDG_CONFIG_HOME")
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+    yield
+    os.environ.pop("XDG_CONFIG_HOME")
+    if before is not None:
+        os.environ["XDG_CONFIG_HOME"] = before

@@ -65,7 +65,13 @@ def main() -> None:
     parser.add_argument("--state", choices=fakes.STATES, default="hung")
     parser.add_argument("--theme")
     options = parser.parse_args()
-    GputopApp(lambda: FakeSession(options.state), theme=options.theme, settings=load()).run()
+    app = GputopApp(
+        lambda: FakeSession(options.state),
+        theme=options.theme,
+        settings=load(),
+        open_demo=lambda: FakeSession("progressing"),
+    )
+    app.run()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from textual.color import Color
 from textual.command import CommandList
 
 from tests.ui.driving import StillApp, ToldSession, rows, still_app, text, told
@@ -218,3 +219,20 @@ async def test_a_demo_that_cannot_start_is_said() -> None:
         await pilot.press("enter")
         await pilot.pause(0.3)
         assert "the demo needs Linux" in text(app)
+
+
+async def test_a_theme_that_is_passed_is_worn_by_everything_on_the_screen() -> None:
+    """By the band's tint and the rows of the palette itself too; and by what is frozen."""
+    app = still_app("hung")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("space", "T")
+        await pilot.pause(0.3)
+        for theme, is_light in (("paper", True), ("contrast", False), ("paper", True)):
+            app.theme = theme
+            await pilot.pause(0.3)
+            strips = app.screen._compositor.render_strips()
+            wide = [
+                s.style.bgcolor for strip in strips for s in strip if len(s.text) > 20 and s.style and s.style.bgcolor
+            ]
+            assert wide
+            assert all((Color.from_rich_color(colour).brightness > 0.5) is is_light for colour in wide), (theme, wide)

@@ -25,7 +25,7 @@ from tui.notices.notifier import Notifier
 from tui.ui import themes
 from tui.ui.keys import BINDINGS, DUMPS, FLEET, SECTIONS, Keys, WrongKey
 from tui.ui.moment import Moment
-from tui.ui.palette import make_palette
+from tui.ui.palette import Colourless, make_palette
 from tui.ui.quit import Deadline
 from tui.ui.screens.main import MainScreen
 from tui.ui.session_like import SessionLike
@@ -126,7 +126,7 @@ class GputopApp(App[Exit]):
     def get_line_filters(self) -> Sequence[LineFilter]:
         """Textual's own, but no greys in place of colours: with NO_COLOR there are none, or those of a named theme."""
         kept = [f for f in super().get_line_filters() if not isinstance(f, (Monochrome, NoColor))]
-        return kept if self._colours and self.theme != themes.COLOURLESS else [*kept, NoColor()]
+        return kept if self._colours and self.theme != themes.COLOURLESS else [*kept, Colourless()]
 
     def watch_theme(self) -> None:
         """Give every role its colour in the new theme and draw everything again."""
@@ -134,7 +134,8 @@ class GputopApp(App[Exit]):
         for screen in self.screen_stack if self.is_running else ():
             for widget in screen.query("Drawing"):
                 widget.refresh()
-        self._dirty = True
+        if self.is_running:
+            self.draw()
 
     def action_next_theme(self) -> None:
         index = self.theme_names.index(self.theme) if self.theme in self.theme_names else -1
@@ -255,13 +256,13 @@ class GputopApp(App[Exit]):
                 self.main.tick(view)
 
     def draw(self) -> None:
-        """Draw the present view on the screen in front."""
+        """Draw the present view on the screen in front, or behind a palette."""
         self._dirty = False
         self._drawn_at = self.clock()
         view = self.view
         self._second = self._seconds(view)
-        show = getattr(self.screen, "show", None)
-        if callable(show):
+        shows = (getattr(screen, "show", None) for screen in reversed(self.screen_stack))
+        if (show := next(filter(None, shows), None)) is not None:
             show(view)
 
     def _seconds(self, view: View) -> tuple[int, ...]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
+from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color, ColorParseError
+from textual.filter import LineFilter
 
 from tui.ui.words import VERDICT_GLYPHS
 
@@ -72,6 +75,8 @@ def make_palette(variables: Mapping[str, str]) -> Palette:
     styles = {role: Style(color=colour.rich_color) for role, colour in colours.items()}
     styles |= {role: styles[base] + Style(bold=True) for role, base in BOLD.items() if base in styles}
     styles["odd"] = styles["bad"] + Style(bold=True)
+    if colours["accent"] == colours["text"]:  # a theme without colours: the focus is still seen
+        styles["title-focus"] += Style(underline=True)
     styles["struck"] = styles["dim"] + Style(strike=True)
     styles["match"] = _badge(colours["warn"], background)
     styles["badge-sim"] = _badge(colours["warn"], background)
@@ -98,3 +103,17 @@ def _badge(colour: Color, background: Color) -> Style:
     if background.ansi is not None or colour.ansi is not None:
         return Style(color=colour.rich_color, reverse=True, bold=True)
     return Style(color=background.rich_color, bgcolor=colour.rich_color, bold=True)
+
+
+class Colourless(LineFilter):
+    """Takes all colours away. What stood on a background of its own is reversed: a cursor, a chosen row."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [Segment(text, style and _without_colours(style), control) for text, style, control in segments]
+
+
+@lru_cache(512)
+def _without_colours(style: Style) -> Style:
+    own = style.bgcolor is not None and not style.bgcolor.is_default
+    plain = style.without_color
+    return plain + Style(reverse=True) if own else plain

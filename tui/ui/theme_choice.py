@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from textual.app import App
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandList, CommandPalette, DiscoveryHit, Hit, Hits, Provider
+from textual.theme import Theme
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +37,18 @@ class ThemeChoices(Provider):
         for choice in self._choices():
             if (score := matcher.match(choice.name)) > 0:
                 yield Hit(score, matcher.highlight(choice.name), choice)
+
+
+class ThemePalette(CommandPalette):
+    """Asks for one of them."""
+
+    def __init__(self) -> None:
+        super().__init__(providers=[ThemeChoices], placeholder="Choose a theme…")
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, self._wear)  # pyright: ignore[reportUnknownMemberType]
+
+    def _wear(self, theme: Theme) -> None:
+        """Wear it here too: Textual 8.2 leaves out a palette in front, and its list keeps the looks of its rows."""
+        self.app.stylesheet.update(self)  # pyright: ignore[reportUnknownMemberType]
+        self.query_one(CommandList).notify_style_update()
