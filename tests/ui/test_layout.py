@@ -17,7 +17,8 @@ NEEDS = st.builds(
     gpu_rows=st.integers(1, 600),
     gpu_rows_compact=st.integers(1, 80),
     process_rows=st.integers(1, 600),
-    full=st.sampled_from([None, "log", "gpus", "evidence", "processes"]),
+    full=st.sampled_from([None, "log", "gpus", "evidence", "processes", "timeline"]),
+    hidden=st.frozensets(st.sampled_from(["log", "gpus", "evidence", "processes", "timeline"])),
 )
 
 
@@ -49,3 +50,21 @@ def test_the_wide_screen_shows_everything_at_once() -> None:
     assert set(rects) == {
         *("header", "verdict", "timers", "phases", "gpus", "processes", "evidence", "timeline", "log", "footer"),
     }
+
+
+@pytest.mark.parametrize(("width", "height"), [(200, 50), (120, 40), (80, 24), (48, 40), (48, 12)])
+@pytest.mark.parametrize("pane", ["gpus", "processes", "timeline", "evidence", "log"])
+def test_a_hidden_pane_is_gone_and_the_others_keep_their_order(width: int, height: int, pane: str) -> None:
+    whole = plan(width, height, Needs(True, True, 10, 9, 12))
+    without = plan(width, height, Needs(True, True, 10, 9, 12, hidden=frozenset({pane})))
+    assert pane not in without
+    both = [name for name in whole if name in without]
+    places = [[(rects[name].x, rects[name].y) for name in both] for rects in (whole, without)]
+    order = [sorted(range(len(both)), key=lambda i, where=where: where[i]) for where in places]
+    assert order[0] == order[1]
+
+
+def test_twelve_rows_hold_verdict_phase_gpus_and_log() -> None:
+    rects = plan(48, 12, Needs(True, True, 10, 9, 12))
+    assert {"verdict", "phases", "gpus", "log"} <= set(rects)
+    assert rects["verdict"].height >= 7

@@ -32,6 +32,8 @@ from tui.ui.session_like import SessionLike
 from tui.ui.theme_choice import ThemeChoice, ThemePalette
 from tui.ui.title import WindowTitle
 from tui.ui.view import View
+from tui.ui.widgets.pane import Pane
+from tui.ui.words import PANE_WORDS
 
 DRAW_EVERY_S = 0.25
 STOP_WITHIN_S = 0.25
@@ -366,6 +368,13 @@ class GputopApp(App[Exit]):
         self.main.log_pane.search("")
         self.main.close()
 
+    def action_hide_pane(self) -> None:
+        """Hide the pane that has the focus; without one, show all again."""
+        focused = self.main.focused
+        name = focused.id if isinstance(focused, Pane) and self.main.full is None else None
+        for pane in [name] if name else list(self.main.hidden):
+            self.main.toggle(pane)
+
     def action_scroll(self, rows: int) -> None:
         self.main.active_pane.scroll_rows(rows)
 
@@ -491,6 +500,10 @@ class GputopApp(App[Exit]):
                 yield SystemCommand(
                     binding.description[:1].upper() + binding.description[1:], f"{self.keys[id]}  {section}", runner
                 )
+        for name in self.main.panes:
+            verb = "Show" if name in self.main.hidden else "Hide"
+            words = f"{verb} the pane {PANE_WORDS.get(name, name)}"
+            yield SystemCommand(words, "panes keep their order", partial(self.main.toggle, name))
         yield from self._column_commands()
 
     @staticmethod

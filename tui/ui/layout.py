@@ -24,6 +24,8 @@ class Needs:
     process_rows: int
     full: str | None = None
     """The pane that is open in full."""
+    hidden: frozenset[str] = frozenset()
+    """Panes that are not wanted; the others take their room, in their usual order."""
 
 
 WIDE, MEDIUM, NARROW = 160, 100, 60
@@ -41,8 +43,12 @@ TIMELINE, TIMELINE_LEAST = 9, 5
 """Rows of the timeline with all its lanes, and with the verdict and the GPUs alone."""
 
 
+TINY = 16
+"""Below so many rows each part gets a single one, the verdict the rest."""
+
+
 def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
-    """The rectangle of every part that is shown, by its id; what is missing is hidden."""
+    """The rectangle of every part that is shown, by its id; what is missing is not."""
     rects = {"header": Rect(0, 0, width, 1), "footer": Rect(0, height - 1, width, 1)}
     y = 1
     air = 1 if height >= TALL else 0
@@ -52,8 +58,8 @@ def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
     if timers:
         rects["timers"] = Rect(width - timers, y, timers, band)
     y += band + air
-    if needs.launch and height >= 14:
-        phases = 4 if width >= MEDIUM and height >= TALL else 3 if width < NARROW and height >= TALL else 2
+    phases = phase_rows(width, height) if needs.launch else 0
+    if phases:
         rects["phases"] = Rect(0, y, width, phases)
         y += phases + air
     x, inner = (2, width - 4) if width >= NARROW else (1, width - 2)
@@ -64,14 +70,28 @@ def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
         return {**rects, needs.full: area}
     if not needs.launch:
         return {**rects, "gpus": area}
+    if height < TINY:
+        return {**rects, **_rows(area, needs)}
+    beside = not {"evidence", "timeline"} <= needs.hidden and not {"gpus", "processes"} <= needs.hidden
     roomy = width >= WIDE and area.height >= LOG_LEAST + min(needs.gpu_rows, needs.gpu_rows_compact, 10) + 6
-    return {**rects, **(_two_columns(area, needs, air) if roomy else _stack(area, needs, air))}
+    return {**rects, **(_two_columns(area, needs, air) if roomy and beside else _stack(area, needs, air))}
+
+
+def phase_rows(width: int, height: int) -> int:
+    """Rows of the phase bar: the chain of phases, or its short form and what goes on in them."""
+    if height < TINY:
+        return 1 if height >= 9 else 0
+    if height < TALL:
+        return 2
+    return 4 if width >= MEDIUM else 3 if width < NARROW else 2
 
 
 def band_rows(width: int, height: int, needs: Needs) -> int:
     """The band's height depends on the kind of verdict alone, so that the screen stands still while it lasts."""
     if not needs.launch:
         return 2 if width >= NARROW else 4
+    if height < TINY:
+        return max(2, height - 2 - phase_rows(width, height) - (2 if height >= 9 else 0))
     if width < NARROW:
         wanted = 16 if needs.alarm else 7
     elif height < TALL:
@@ -81,47 +101,64 @@ def band_rows(width: int, height: int, needs: Needs) -> int:
     return max(2, min(wanted, (height - 2) // 2))
 
 
+def _rows(area: Rect, needs: Needs) -> dict[str, Rect]:
+    """A row for the GPUs and one for the log, as far as there are rows and they are wanted."""
+    shown = [pane for pane in ("gpus", "log") if pane not in needs.hidden][: area.height]
+    return {pane: Rect(area.x, area.y + i, area.width, 1) for i, pane in enumerate(shown)}
+
+
 def _two_columns(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
-    """GPUs over ranks at the left, evidence at the right, the log below both."""
+    """GPUs over ranks at the left, evidence over the timeline at the right, the log below both."""
     left = max(104, area.width * 58 // 100)
     right = area.width - left - 3
-    upper = area.height - LOG_LEAST - air
+    with_log = "log" not in needs.hidden
+    upper = area.height - (LOG_LEAST + air if with_log else 0)
     most = upper - 4
     gpus = needs.gpu_rows if needs.gpu_rows <= most else min(needs.gpu_rows_compact, most)
     ranks = min(needs.process_rows, upper - gpus - air)
-    top = gpus + air + ranks
-    log = area.height - top - air
-    y = area.y
-    rects = {
-        "gpus": Rect(area.x, y, left, gpus),
-        "processes": Rect(area.x, y + gpus + air, left, ranks),
-        "evidence": Rect(area.x + left + 3, y, right, top),
-        "log": Rect(area.x, y + top + air, area.width, log),
-    }
+    at_left = _wanted([("gpus", gpus), ("processes", ranks)], needs.hidden)
+    top = max(EVIDENCE_LEAST + 2, sum(rows for _, rows in at_left) + air * (len(at_left) - 1)) if with_log else upper
     timeline = TIMELINE if top >= EVIDENCE_LEAST + TIMELINE else TIMELINE_LEAST
-    if top >= EVIDENCE_LEAST + TIMELINE_LEAST:
-        rects["evidence"] = Rect(area.x + left + 3, y, right, top - timeline - air)
-        rects["timeline"] = Rect(area.x + left + 3, y + top - timeline, right, timeline)
+    timeline = timeline if top >= EVIDENCE_LEAST + TIMELINE_LEAST else 0
+    at_right = [("evidence", top - (timeline + air if timeline else 0)), ("timeline", timeline)]
+    if needs.hidden & {"evidence", "timeline"}:
+        at_right = [(pane, top) for pane, _ in at_right]
+    rects: dict[str, Rect] = {}
+    for x, width, panes in ((area.x, left, at_left), (area.x + left + 3, right, _wanted(at_right, needs.hidden))):
+        y = area.y
+        for pane, rows in panes:
+            rects[pane] = Rect(x, y, width, rows)
+            y += rows + air
+    if with_log:
+        rects["log"] = Rect(area.x, area.y + top + air, area.width, area.height - top - air)
     return rects
 
 
+def _wanted(panes: list[tuple[str, int]], hidden: frozenset[str]) -> list[tuple[str, int]]:
+    return [(pane, rows) for pane, rows in panes if pane not in hidden and rows > 0]
+
+
 def _stack(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
-    """One column: GPUs, the ranks where they fit whole, the log."""
-    log_least = LOG_LEAST if area.height >= 16 else max(0, min(4, area.height - 3))
-    room = area.height - log_least - (air if log_least else 0)
-    gpus = needs.gpu_rows if needs.gpu_rows <= room else min(needs.gpu_rows_compact, room)
-    rects = {"gpus": Rect(area.x, area.y, area.width, gpus)}
-    y = area.y + gpus + air
-    left = area.y + area.height - y
-    if left - needs.process_rows - air >= LOG_LEAST:
-        rects["processes"] = Rect(area.x, y, area.width, needs.process_rows)
-        y += needs.process_rows + air
-        left -= needs.process_rows + air
-    if area.width >= NARROW and left - TIMELINE_LEAST - air >= LOG_LEAST - 2:
-        timeline = TIMELINE if left - TIMELINE - air >= LOG_LEAST else TIMELINE_LEAST
-        rects["timeline"] = Rect(area.x, y, area.width, timeline)
-        y += timeline + air
-        left -= timeline + air
-    if left > 1:
-        rects["log"] = Rect(area.x, y, area.width, left)
+    """One column: GPUs, the ranks where they fit whole, the timeline, the log."""
+    rects: dict[str, Rect] = {}
+    y, left = area.y, area.height
+    log_least = 0 if "log" in needs.hidden else LOG_LEAST if left >= 16 else max(0, min(4, left - 3))
+
+    def lay(pane: str, rows: int) -> None:
+        nonlocal y, left
+        if pane not in needs.hidden and rows > 0:
+            rects[pane] = Rect(area.x, y, area.width, rows)
+            y += rows + air
+            left -= rows + air
+
+    room = left - log_least - (air if log_least else 0)
+    lay("gpus", needs.gpu_rows if needs.gpu_rows <= room else min(needs.gpu_rows_compact, room))
+    if left - needs.process_rows - air >= log_least:
+        lay("processes", needs.process_rows)
+    if area.width >= NARROW and left - TIMELINE_LEAST - air >= min(log_least, LOG_LEAST - 2):
+        lay("timeline", TIMELINE if left - TIMELINE - air >= log_least else TIMELINE_LEAST)
+    if "log" in needs.hidden:
+        lay("evidence", left)
+    elif left > 1:
+        lay("log", left)
     return rects

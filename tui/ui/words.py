@@ -40,6 +40,9 @@ PROBES = {
     "snapshot": ("", "look at its processes: gputop-hang snapshot HOST"),
 }
 
+PANE_WORDS = {"gpus": "GPUs", "processes": "ranks"}
+"""Panes by id that are called something else on the screen."""
+
 STATES = {
     "R": "running",
     "S": "asleep",

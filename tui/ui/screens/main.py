@@ -47,6 +47,7 @@ class MainScreen(Screen[None]):
         )
         self.prompt = Prompt(id="prompt")
         self.full: str | None = None
+        self.hidden: set[str] = set()
         self._rects: dict[str, Rect] = {}
 
     def compose(self) -> ComposeResult:
@@ -98,6 +99,7 @@ class MainScreen(Screen[None]):
             gpu_rows_compact=1 + compact,
             process_rows=2 + max(1, len(view.processes)),
             full=self.full,
+            hidden=frozenset(self.hidden),
         )
 
     def on_resize(self, event: Resize) -> None:
@@ -131,6 +133,13 @@ class MainScreen(Screen[None]):
             pane.full = key == name
         self.show(app_of(self).view)
         self.set_focus(self.panes[name] if name else None)
+
+    def toggle(self, name: str) -> None:
+        """Hide a pane, or show it again in its place."""
+        self.hidden ^= {name}
+        if self.full is None and isinstance(self.focused, Pane) and self.focused.id in self.hidden:
+            self.set_focus(None)
+        self.show(app_of(self).view)
 
     def step_focus(self, direction: int) -> None:
         shown = [p for p in self.panes.values() if p.display]

@@ -231,12 +231,32 @@ def _total(values: Sequence[float | None]) -> float | None:
     return sum(known) if known else None
 
 
+def paint_one_row(view: View, width: int) -> Line:
+    """All GPUs in one row: a block each, hosts set apart, and what they come to."""
+    gpus = [gpu for host in view.hosts for gpu in _gpus(host)]
+    if not gpus:
+        return [(no_gpu_words(view.hosts[0]), "dim")] if view.hosts else []
+    used, total = _total([g.mem_used_mib for g in gpus]), _total([g.mem_total_mib for g in gpus])
+    share = _share(used, total)
+    power = fmt.number(_mean([g.power_w for g in gpus]))
+    memory = fmt.percent(None if share is None else 100 * share)
+    said = f" {fmt.percent(_mean([g.util_pct for g in gpus]))} {power}W mem {memory}"
+    note: Line = [(" SIMULATED ", "badge-sim")] if any(h.simulated for h in view.hosts) else []
+    line: Line = [("GPUs ", "dim")]
+    for i, host in enumerate(view.hosts):
+        blocks = "".join(block(g.util_pct) for g in _gpus(host))
+        line.append(((" " if i else "") + blocks, "faint" if host.state in STALE else "bar"))
+    return spread([*line, (said, "text")], note, width)
+
+
 class GpuPane(Pane):
     OPENED_BY = "open.gpus"
     EVERY_S = 1.9
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         hosts = view.hosts
+        if height == 1:
+            return Painting([paint_one_row(view, width)])
         title: Line = [("GPUs", "title")]
         note: Line = []
         if not hosts:

@@ -181,7 +181,12 @@ class Pane(Drawing, can_focus=True):
     @property
     def room(self) -> int:
         """How many rows of the body are in sight."""
-        return max(0, self.size.height - bool(self._painting.title) - len(self._painting.head))
+        return max(0, self.size.height - self._titled - len(self._painting.head))
+
+    @property
+    def _titled(self) -> bool:
+        """Whether the title is shown: not where there is a single row."""
+        return bool(self._painting.title) and self.size.height > 1
 
     @property
     def overflow(self) -> int:
@@ -190,7 +195,7 @@ class Pane(Drawing, can_focus=True):
     def _draw(self) -> None:
         painting = self._painting
         self.top = self.overflow if self.following else min(self.top, self.overflow)
-        rows = [self._title_row()] if painting.title else []
+        rows = [self._title_row()] if self._titled else []
         self.set_rows([*rows, *painting.head, *painting.body[self.top : self.top + self.room]])
 
     def _title_row(self) -> Line:

@@ -38,9 +38,7 @@ def paint_verdict(view: View, width: int, height: int, *, timers: bool) -> list[
     verdict = view.launch.verdict
     sections = _sections(view, verdict, width)
     if timers:
-        both = paint_timers(view)
-        line = [*both[0], ("   ", "text"), *both[1]]
-        rows = [line] if width_of(line) <= width else both
+        rows = _timers_in(view, width)
         sections.insert(1, Section(0, rows, least=len(rows)))
     return choose(sections, height, width)
 
@@ -58,6 +56,17 @@ def paint_timers(view: View) -> list[Line]:
         text = fmt.duration(0 if now is not None and now < STEADY_S else now)
         rows.append([(f"{label:<14}", "dim"), (f"{text:>7}", role), *held])
     return rows
+
+
+def _timers_in(view: View, width: int) -> list[Line]:
+    """Both timers in one row, close together where it is narrow, or below each other."""
+    both = paint_timers(view)
+    line: Line = [*both[0], ("   ", "text"), *both[1]]
+    if width_of(line) <= width:
+        return [line]
+    close = [[(" ".join(text.split()) + " ", role) for text, role in row] for row in both]
+    line = [*close[0], ("  ", "text"), *close[1]]
+    return [line] if width_of(line) <= width else both
 
 
 def nothing_words(view: View) -> str:
@@ -128,11 +137,7 @@ def _headline(verdict: Verdict, width: int) -> list[Line]:
     badge = f" {verdict_glyph(verdict.id)} {verdict_word(verdict.id)} "
     lead: Line = [(badge, f"badge-{verdict_role(verdict.id).removeprefix('verdict-')}"), ("  ", "text")]
     words = cause_words(verdict)
-    if not words:
-        return [lead]
-    if width_of(lead) + len(words) <= width or width >= 60:
-        return wrap_spans(lead, words, "strong", width)
-    return [lead, *wrap_spans([], words, "strong", width)]
+    return wrap_spans(lead, words, "strong", width) if words else [lead]
 
 
 def _standing(view: View, verdict: Verdict, width: int) -> Line:
