@@ -15,7 +15,7 @@ from tests.conftest import missing
 from tui.headless import doctor
 from tui.headless.checks.finding import Finding, Seen, gib, gpus_named
 from tui.headless.checks.sheet import Sheet
-from tui.model import HostView, Launch, LaunchView, ProcView, Sample, Verdict
+from tui.model import HostView, Launch, LaunchView, LogView, ProcView, Sample, Verdict
 from tui.session.pyspy_there import ours
 
 MIB = 1 << 20
@@ -259,6 +259,30 @@ def test_ranks_of_another_user_are_named() -> None:
     assert "goes to a terminal (/dev/pts/3), which cannot be read again" in found(one, "no log").text
     assert "piped into /usr/share/apport/apport" in found(one, "core files").text
     assert found(one, "SIGABRT").command == "export PYTHONFAULTHANDLER=1"
+
+
+def test_a_log_without_the_stderr_of_a_rank_is_told() -> None:
+    """The stacks that SIGABRT prints would go to the terminal, though a log was found."""
+    process = ProcView("gpu1", 42, 7, 0, "rank", "train.py", "S", launch="l", sigabrt="python_dump_then_death")
+    log = LogView("gpu1", "/logs/run.log")
+    view = LaunchView(Launch("l", "torchrun train.py", ("gpu1",)), Verdict(0.0), processes=(process,), logs=(log,))
+    for stderr, told in (("/dev/pts/3 (device)", True), ("/dev/null", True), ("/logs/run.log", False)):
+        one = seen(launches=(view,), processes={"processes": {"42": {"stderr": stderr}}})
+        assert found(one, "log /logs/run.log").mark == "ok"
+        assert bool([finding for finding in every(one) if "stderr of 1 process" in finding.text]) is told
+
+
+def test_a_rank_without_its_launcher_may_be_meant_so() -> None:
+    """Started by hand from a login that is over: said, and left to the reader."""
+    rank = ProcView("gpu1", 42, 7, 0, "rank", "python3 train.py", "S", launch="l")
+    launch = Launch("l", "torchrun train.py", ("gpu1",), world_size=2)
+    holder = row(0, processes=[[42, 61000.0]], mem_used_mib=61500.0)
+    table = {"processes": {"42": {**ORPHAN, "title": "python3 train.py"}}, "container": False}
+    assert found(seen([holder], None, (LaunchView(launch, Verdict(0.0), processes=(rank,)),), processes=table),
+                 "what started it is gone").mark == "note"  # fmt: skip
+    starter = ProcView("gpu1", 41, 7, None, "launcher", "torchrun", "S", launch="l")
+    whole = LaunchView(launch, Verdict(0.0), processes=(rank, starter))
+    assert found(seen([holder], None, (whole,), processes=table), "in use by 1 process").mark == "note"
 
 
 def test_nonsense_from_a_host_is_survived() -> None:

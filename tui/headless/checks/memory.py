@@ -93,28 +93,29 @@ def _holder(seen: Seen, pid: int, indices: Sequence[int], mib: float) -> Finding
             f"Its parent must collect it: pid {ppid} ({parent}); end that one, and if it stays reboot the host:",
             f"kill {ppid}" if ppid and ppid > 1 else f"ps -Lo pid,tid,stat,wchan -p {pid}",
         )
-    if not _orphan(seen, pid, text(process.get("title")) or "", parent, ppid):
+    if not _adopted(parent, ppid):
         return None
-    return Finding(
-        "problem",
-        f"{holds} held by an orphan: {who}{for_how_long}; what started it is gone (its parent is {parent})",
-        "End it; with kill -9 if it stays:",
-        f"kill {pid}",
-    )
+    gone = f"{who}{for_how_long}; what started it is gone (its parent is {parent})"
+    if _WORKER.search(text(process.get("title")) or ""):
+        return Finding(
+            "problem", f"{holds} held by an orphan: {gone}", "End it; with kill -9 if it stays:", f"kill {pid}"
+        )
+    if _rank_without_launcher(seen, pid):
+        return Finding("note", f"{holds} held by {gone}", "If nobody waits for it any more, end it:", f"kill {pid}")
+    return None
 
 
-def _orphan(seen: Seen, pid: int, title: str, parent: str, ppid: int | None) -> bool:
-    """A worker that has lost its parent. A server or a training that was itself left behind by a login is none."""
-    adopted = not parent.startswith(STARTERS) if ppid == 1 else parent.startswith(ADOPTERS)
-    if not adopted:
-        return False
-    if _WORKER.search(title):
-        return True
+def _adopted(parent: str, ppid: int | None) -> bool:
+    return not parent.startswith(STARTERS) if ppid == 1 else parent.startswith(ADOPTERS)
+
+
+def _rank_without_launcher(seen: Seen, pid: int) -> bool:
+    """One of several ranks, and nothing that started them: left over, or started by hand from a login that is over."""
     for view in seen.launches:
         mine = [process for process in view.processes if process.host == seen.host.name and process.state != "gone"]
         if any(process.pid == pid and process.rank is not None for process in mine):
-            starters = [p for p in mine if p.role in ("driver", "launcher", "api")]
-            return not starters and (view.launch.world_size or len(mine)) > 1 and view.launch.framework == "torchrun"
+            started = any(process.role in ("driver", "launcher", "api") for process in mine)
+            return not started and (view.launch.world_size or len(mine)) > 1
     return False
 
 

@@ -136,6 +136,8 @@ def _log(seen: Seen, view: LaunchView) -> Iterator[Finding]:
             yield Finding("problem", f"{name}: log {log.path}: {log.error}", do, _named(seen))
         else:
             yield Finding("ok", f"{name}: log {log.path}")
+    if logs:
+        yield from _lost_stderr(seen, name, here)
     if logs or not here:
         return
     first = seen.process(here[0].pid) or {}
@@ -149,14 +151,31 @@ def _log(seen: Seen, view: LaunchView) -> Iterator[Finding]:
     )
 
 
+def _lost_stderr(seen: Seen, name: str, here: list[ProcView]) -> Iterator[Finding]:
+    """What SIGABRT has a process print goes to its stderr, which need not be the log."""
+    by_place: dict[str, list[int]] = {}
+    for process in here:
+        target = text((seen.process(process.pid) or {}).get("stderr"))
+        if target is not None and (target == "/dev/null" or _is_terminal(target) or target.startswith("socket:")):
+            by_place.setdefault(_leads(target), []).append(process.pid)
+    for place, pids in by_place.items():
+        what = f"{name}: stderr of {plural(len(pids), 'process', 'processes')} goes to {place}"
+        do = "What SIGABRT has them print cannot be read there; start the next launch with it in the log:"
+        yield Finding("note", what, do, "… > LOG 2>&1")
+
+
 def _named(seen: Seen) -> str:
     return f"gputop-hang --log {seen.host.name}:PATH {seen.host.name}"
+
+
+def _is_terminal(target: str) -> bool:
+    return "/dev/pts/" in target or "(device)" in target
 
 
 def _leads(target: str | None) -> str:
     if target is None:
         return "an unknown place"
-    if "/dev/pts/" in target or "(device)" in target:
+    if _is_terminal(target):
         return f"a terminal ({target.removesuffix(' (device)')})"
     if target.startswith("socket:"):
         return "a socket (a service or container manager: see journalctl, docker logs)"

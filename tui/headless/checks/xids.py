@@ -18,10 +18,6 @@ RECENT_S = 3 * 86400.0
 
 def xids(seen: Seen, buses: Mapping[int, str]) -> Iterator[Finding]:
     """``buses``: PCI address by index."""
-    watched = {index: numbers for index, numbers in _watched(seen).items() if numbers}
-    for index, numbers in watched.items():
-        for xid in numbers:
-            yield _finding(xid, f"GPU {index}: Xid {xid} has just come")
     newest: dict[tuple[str, int], tuple[float, int, str]] = {}
     for line in map(mapped, listed(seen.answer("kernel_log").get("lines"))):
         found = _XID.search(text(line.get("text")) or "")
@@ -30,11 +26,17 @@ def xids(seen: Seen, buses: Mapping[int, str]) -> Iterator[Finding]:
             key = (found[1], int(found[2]))
             count = newest[key][1] + 1 if key in newest else 1
             newest[key] = (age, count, found[3] or "")
+    written: set[tuple[int, int]] = set()
     for (bus, xid), (age, count, said) in newest.items():
         index = next((index for index, address in buses.items() if _same(address, bus)), None)
+        written.add((-1 if index is None else index, xid))
         where = f"GPU {index}" if index is not None else f"the GPU at {bus}"
         often = f"{count} times, last " if count > 1 else ""
         yield _finding(xid, f"{where}: Xid {xid}, {often}{ago(age)} ago{': ' + said if said else ''}")
+    for index, numbers in _watched(seen).items():
+        for xid in numbers:
+            if (index, xid) not in written:
+                yield _finding(xid, f"GPU {index}: Xid {xid} has just come")
 
 
 def _watched(seen: Seen) -> dict[int, list[int]]:
