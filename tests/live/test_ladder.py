@@ -186,6 +186,7 @@ async def test_native_stacks_leave_nobody_stopped(jobs: dict[str, Job]) -> None:
     functions = {f.function for p in ranks_of(dump) for t in p.threads if t.main for f in t.frames}
     assert any("pthread_cond" in name or "futex" in name or "sem_" in name for name in functions), functions
     assert dump.merged is not None and dump.merged.odd_ranks == (ODD,)
+    assert dump.evidence is not None and dump.evidence["moving"] is False, "C frames are no movement"
     jobs["lock"].assert_untouched()
 
 

@@ -26,10 +26,13 @@ class Stacks:
     def __init__(self, loop: "Loop"):
         self._loop = loop
         self._jobs = Jobs(loop, AT_ONCE)
+        # Reading native stacks keeps a core busy, and the process stopped: more at once than cores are longer pauses.
+        self._native = Jobs(loop, max(1, min(AT_ONCE, (os.cpu_count() or 1) // 2)))
         self._versions: "dict[str, tuple[int, ...]]" = {}
 
     def end(self) -> None:
         self._jobs.end()
+        self._native.end()
 
     def version(self, program: str, told: "Callable[[tuple[int, ...]], None]") -> None:
         """``told`` what ``program --version`` says: ``(0, 4, 3)``, or nothing where it says nothing; asked once."""
@@ -78,7 +81,7 @@ class Stacks:
             tell(pid=pid, ok="stacks" in taken, **taken)
 
         keep = (program,) if isinstance(program, int) else ()
-        self._jobs.start(body, deadline_s, ended, keep=keep)
+        (self._native if native else self._jobs).start(body, deadline_s, ended, keep=keep)
 
 
 def find(program: "str | None") -> "str | None":

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tui.errors import HostError
-from tui.model import Dump, Launch, Member, MergedStacks, ProcessStacks, Raw, Step
+from tui.model import Dump, Frame, Launch, Member, MergedStacks, ProcessStacks, Raw, Step, ThreadStack
 from tui.stacks.called import Called
 from tui.stacks.merge import merge
 
@@ -115,6 +115,9 @@ class Taking:
         self._native |= {(p.host, p.pid): p for p in found}
         if all((m.host, m.pid) in self._native for m in ranks):
             self._stacks |= self._native
+            self._before |= {
+                k: _as_before(self._native[k], old) for k, old in self._before.items() if k in self._native
+            }
         self._show_soon()
 
     def get(self, host: str, pid: int) -> ProcessStacks | None:
@@ -169,3 +172,18 @@ class Taking:
             raw=tuple(self.raw),
             evidence=evidence,
         )
+
+
+def _as_before(native: ProcessStacks, earlier: ProcessStacks) -> ProcessStacks:
+    """The earlier stacks in a form that compares with native ones: a thread whose Python frames are the same stood
+    where it stands now; of one that has moved the earlier frames stay."""
+    now = {thread.os_thread_id: thread for thread in native.threads}
+    threads = [
+        now[old.os_thread_id] if old.os_thread_id in now and _python(now[old.os_thread_id]) == _python(old) else old
+        for old in earlier.threads
+    ]
+    return replace(earlier, threads=tuple(threads))
+
+
+def _python(thread: ThreadStack) -> list[Frame]:
+    return [frame for frame in thread.frames if frame.line]
