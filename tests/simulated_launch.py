@@ -56,7 +56,7 @@ class SimulatedLaunch:
         self.gpus: dict[int, GpuDoing] = dict.fromkeys(range(n), IDLE)
         self.nvml = True
         self.lines: list[str] = []
-        self.facts: list[tuple[str, object]] = []
+        self.facts: list[tuple[str, object] | Fact] = []
         self._cpu = [0.0] * n
         self._read = [0.0] * n
         self._woke = [0.0] * n
@@ -85,7 +85,7 @@ class SimulatedLaunch:
         known = [Identity(p.pid, 77, rank=i, role="rank", env=self.env) for i, p in enumerate(procs)]
         new = () if self._announced else tuple(known)
         self._announced = True
-        facts = tuple(Fact(self.t, name, value) for name, value in self.facts)
+        facts = tuple(fact if isinstance(fact, Fact) else Fact(self.t, *fact) for fact in self.facts)
         self.facts = []
         return Sample(
             self.host, self.t, 5000.0 + self.t, WALL + self.t, "boot", self._gpus() if self.nvml else None,

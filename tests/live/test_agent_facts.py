@@ -439,3 +439,21 @@ def test_a_thread_of_control_that_the_kernel_does_not_know(agent: AgentClient) -
     """Process ids beyond all limits are answered like any that is gone."""
     (answer,) = agent.ask(do="look", what="holdups", procs=[[2**30, 1]])
     assert answer["processes"] == {str(2**30): None}
+
+
+def test_received_bytes_are_counted_by_connection(agent: AgentClient) -> None:
+    """A megabyte that the process reads and throws away is seen by the kernel's count alone."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        code = (
+            "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1])));"
+            "print('up', flush=True)\nwhile s.recv(65536): pass"
+        )
+        with running(code, str(listener.getsockname()[1])) as rank:
+            peer, _ = listener.accept()
+            with peer:
+                peer.sendall(b"x" * (1 << 20))
+                time.sleep(0.2)
+                received = look(agent, "sockets", rank.pid)["sockets"][str(rank.pid)]["received"]
+    assert list(received.values()) == [1 << 20]

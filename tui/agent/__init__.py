@@ -64,8 +64,8 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
   :func:`.gpuhealth.health`}}}``) in the driver's own helper, with its next reading.
 * ``{"do": "look", "what": "family", "procs": [[pid, start_ticks], ...]}`` the processes with all that they started: see
   :func:`.family.look`. ``"sigabrt"``: what the signal would do to each as it is now, see :func:`.sigabrt.look`.
-* Looks for what the diagnosis wants to know, each about ``procs`` (``[[pid, start_ticks], ...]``; pids that are gone are
-  no error), in a helper, 10 s, answers bounded; ``looked``: the pids that were asked about.
+* Looks that the diagnosis asks for, each about ``procs`` (``[[pid, start_ticks], ...]``; one that is gone is no
+  error), in a helper, 10 s, answers bounded; ``looked``: the pids that were asked about.
 
   * ``locks``: ``{"locks": [{"path", "kind": "flock"|"baton"|"soft", "age_s", "size", "fs", "owner": pid|null,
     "owner_alive": bool|null, "owner_comm", "owner_state", "owner_cpu_s" (with its descendants), "waiters", "open_by",
@@ -80,8 +80,8 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
   * ``holdups``: ``{"processes": {pid: {"state", "tracer": {"pid", "comm", "state"}|null, "pending": signal mask,
     "stdout", "stderr": {"pipe", "readers": [{"pid", "comm", "state"}], "bytes", "size"}|null}|null}}``.
   * ``sockets`` (``master``: ``[name, port]``): ``{"sockets": {pid: {"states": {name: n}, "tcp": [{"state", "here",
-    "peer", "unsent", "unread" (bytes), "tries"}], "received": {inode: bytes}}|null}, "master": {"name", "port", "here",
-    "listening": bool|null}|null}``.
+    "peer", "unsent", "unread" (bytes), "tries"}], "received": {inode: bytes}, "meets": bool|null (is connected to that
+    port)}|null}, "master": {"name", "port", "here", "listening": bool|null}|null}``.
   * ``infiniband``: ``{"ports": [{"device", "port", "state", "physical", "rate", "rx_bytes", "tx_bytes", "errors"}],
     "mono"}``.
 * ``{"do": "put", "name": str, "size": int, "sha256": str, "packed": bool, "offset": int, "data": base64}`` in pieces,

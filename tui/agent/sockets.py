@@ -6,6 +6,11 @@ import struct
 
 from . import procfs
 from .identity import Fds
+from .ports import MESSAGE_SIZE, diagnosed
+
+CONNECTED = 1 << 1 | 1 << 8  # ESTABLISHED, CLOSE_WAIT
+INET_DIAG_INFO, RECEIVED_AT = 2, 128  # tcpi_bytes_received in struct tcp_info, include/uapi/linux/tcp.h
+_ATTRIBUTE, _COUNT = struct.Struct("=HH"), struct.Struct("=Q")
 
 MOST_SOCKETS = 32
 """Rows a process, those with something to tell first."""
@@ -22,11 +27,13 @@ def look(request: "dict[str, Any]") -> "dict[str, Any]":
     asks for an address and port that ranks are to meet at."""
     pids = [int(pid) for pid, _ in request["procs"]]
     tables: "dict[str, dict[str, Row]]" = {}
-    found = {pid: _of(pid, tables) for pid in pids}
+    received = _received()
     master = request.get("master")
+    port = int(master[1]) if master else 0
+    found = {pid: _of(pid, port, tables, received) for pid in pids}
     return {
         "sockets": {str(pid): row for pid, row in found.items()},
-        "master": _master(str(master[0]), int(master[1]), tables) if master else None,
+        "master": _master(str(master[0]), port, tables) if master else None,
         "looked": pids,
     }
 
@@ -54,7 +61,9 @@ class Row:
         }
 
 
-def _of(pid: int, tables: "dict[str, dict[str, Row]]") -> "dict[str, Any] | None":
+def _of(
+    pid: int, port: int, tables: "dict[str, dict[str, Row]]", received: "dict[str, int]"
+) -> "dict[str, Any] | None":
     try:
         namespace = os.readlink("/proc/%d/ns/net" % pid)
     except OSError:
@@ -62,13 +71,37 @@ def _of(pid: int, tables: "dict[str, dict[str, Row]]") -> "dict[str, Any] | None
     if namespace not in tables:
         tables[namespace] = _table(pid)
     table = tables[namespace]
-    own = [table[inode] for inode in Fds(pid).sockets if inode in table]
+    inodes = Fds(pid).sockets
+    own = [table[inode] for inode in inodes if inode in table]
     states: "dict[str, int]" = {}
     for row in own:
         states[row.state] = states.get(row.state, 0) + 1
     telling = [row for row in own if row.state in _TOLD]
     telling.sort(key=lambda row: (_TOLD.index(row.state), -row.sent - row.received))
-    return {"states": states, "tcp": [row.told() for row in telling[:MOST_SOCKETS]]}
+    got = sorted([(received[inode], inode) for inode in inodes if received.get(inode)], reverse=True)[:MOST_SOCKETS]
+    return {
+        "states": states,
+        "tcp": [row.told() for row in telling[:MOST_SOCKETS]],
+        "received": {inode: count for count, inode in got},
+        "meets": any(row.state == "established" and row.way[1] == port for row in own) if port else None,
+    }
+
+
+def _received() -> "dict[str, int]":
+    """Bytes that each connection of the agent's own network namespace has received so far (tcp_info, Linux 4.1)."""
+    found: "dict[str, int]" = {}
+    try:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for inode, message in diagnosed(family, CONNECTED, 1 << INET_DIAG_INFO - 1):
+                at = MESSAGE_SIZE
+                while at + 4 <= len(message):
+                    size, kind = _ATTRIBUTE.unpack_from(message, at)
+                    if kind == INET_DIAG_INFO and size >= 4 + RECEIVED_AT + 8:
+                        found[inode] = _COUNT.unpack_from(message, at + 4 + RECEIVED_AT)[0]
+                    at += max(4, size + 3 & ~3)
+    except OSError:
+        pass
+    return found
 
 
 def _table(pid: int) -> "dict[str, Row]":

@@ -40,6 +40,8 @@ class Answers:
         kept = dict(answer) if what in ("holdups", "sockets", "infiniband") else {}
         if what == "surroundings":
             kept["groups"] = [[_folders(row), _pids(row.get("pids"))] for row in _rows(answer.get("groups"))]
+        if what == "sockets":
+            kept["rates"] = self._received(answer, t)
         if what == "infiniband":
             kept["rates"] = self._link_rates(answer, t)
         said = {key: answer[key] for key in ("error", "readable", "why", "pressure") if key in answer}
@@ -131,6 +133,18 @@ class Answers:
                 found[name] = round(sum(known), 1)
         return found
 
+    def _received(self, answer: Mapping[str, Any], t: float) -> dict[str, float]:
+        """Bytes a second that each process received over TCP between two looks, by pid; a connection that is new since
+        then counts with all that it brought."""
+        found: dict[str, float] = {}
+        for pid, row in _table(answer.get("sockets")).items():
+            counts = {inode: number(count) or 0.0 for inode, count in _table(_table(row).get("received")).items()}
+            before = self._exchange("received", pid, counts, t)
+            if before is not None:
+                gained = sum(max(0.0, count - (number(before[1].get(inode)) or 0.0)) for inode, count in counts.items())
+                found[pid] = round(gained / (t - before[0]), 1)
+        return found
+
     def _exchange(
         self, kind: str, name: str, row: Mapping[str, Any], t: float
     ) -> tuple[float, Mapping[str, Any]] | None:
@@ -166,6 +180,10 @@ def _rate(
 def _rows(value: object) -> list[Mapping[str, Any]]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("Mapping[str, Any]", item) for item in items[:256] if isinstance(item, dict)]
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _pids(value: object) -> list[int]:

@@ -6,6 +6,7 @@ printed.
 
 from __future__ import annotations
 
+from tui.diagnose.facts import Meeting, meeting
 from tui.diagnose.hypotheses import seen
 from tui.diagnose.judgement import Culprit
 from tui.diagnose.observe import Scene
@@ -17,12 +18,21 @@ def culprits(scene: Scene) -> list[Culprit]:
         return [(view, view.member.rank, f"stopped, state {view.state}") for view in scene.stopped]
     if scene.missing:
         return [(None, rank, "has no process on the watched hosts") for rank in scene.missing]
+    absent = _not_at_the_meeting(scene)
+    if absent is not None:
+        return [(view, view.member.rank, absent.absent_text) for view in absent.absent]
     return _in_a_pipe(scene) or _in_the_kernel(scene) or _beside_the_collective(scene) or _behind(scene)
 
 
 def _in_a_pipe(scene: Scene) -> list[Culprit]:
     writing = [view for view in scene.living if "pipe_write" in view.wchan]
     return [(view, view.member.rank, "waits to write into a pipe that nobody reads") for view in writing]
+
+
+def _not_at_the_meeting(scene: Scene) -> Meeting | None:
+    """Where ranks meet, and the few of them that have not come there; once they have met it says nothing."""
+    found = meeting(scene) if scene.phase in ("import", "spawn", "dist_init", "unknown") else None
+    return found if found is not None and 0 < 2 * len(found.absent) <= len(scene.ranks) else None
 
 
 def _in_the_kernel(scene: Scene) -> list[Culprit]:
@@ -59,6 +69,8 @@ def awaited(scene: Scene) -> str | None:
         return f"waiting for {seen.ranks(scene.missing)}: no process on the watched hosts"
     if scene.phase in ("dist_init", "spawn") and scene.peers_elsewhere and not scene.spinning:
         return f"waiting for {scene.peers_elsewhere} ranks on hosts that are not watched"
+    if (found := _not_at_the_meeting(scene)) is not None:
+        return f"waiting for {seen.who(found.absent)}: not connected to {found.address}, where the others are"
     roll = scene.run.behind()
     if roll is not None:
         return f'waiting for {seen.ranks(sorted(roll[1]))}: no "{scene.words_of(roll[0].marker)}" yet'

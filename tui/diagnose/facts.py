@@ -286,8 +286,8 @@ class PipeEnd:
 
     @property
     def full(self) -> bool | None:
-        """A write waits until a page is free (pipe(7)); what is unknown is unknown."""
-        return None if self.waiting is None or self.size is None else self.waiting > self.size - 4096
+        """Short writes leave rooms in the pages of a pipe, half of it at worst (``pipe_write`` in fs/pipe.c)."""
+        return None if self.waiting is None or self.size is None else self.waiting >= 0.5 * self.size
 
     @property
     def reader_stopped(self) -> bool:
@@ -326,14 +326,19 @@ def _named(row: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """How ranks stand to the address where they meet, and to each other. ``calls_in_vain``: (process, address) whose
-    connection is asked for and not answered. ``listening``: whether anybody accepts at the meeting point, where that is
-    on a watched host. ``unread``: processes with bytes that they do not take."""
+    """How ranks stand to the address where they meet. ``listening``: whether anybody accepts there, where that is a
+    watched host. ``calls_in_vain``: (process, address) whose connection is asked for and not answered. ``absent``:
+    living ranks that are not connected to it while others are."""
 
     address: str
     listening: bool | None
     calls_in_vain: tuple[tuple[int, str], ...]
-    unread: tuple[int, ...]
+    absent: tuple[ProcView, ...]
+
+    @property
+    def absent_text(self) -> str:
+        names = ", ".join(view.name for view in self.absent[:8])
+        return f"{names} {'is' if len(self.absent) == 1 else 'are'} not connected"
 
     @property
     def trouble(self) -> str:
@@ -344,6 +349,8 @@ class Meeting:
             parts.append(f"process {self.calls_in_vain[0][0]} calls {whom} and gets no answer")
         if self.listening is False:
             parts.append(f"nobody listens at {self.address}, where the ranks are to meet")
+        if self.absent:
+            parts.append(f"{self.absent_text} at {self.address}, where the others are")
         return "; ".join(parts)
 
 
@@ -353,20 +360,21 @@ def meeting(scene: Scene) -> Meeting | None:
     if not newest:
         return None
     vain: list[tuple[int, str]] = []
-    unread: list[int] = []
+    meets: dict[tuple[str, int], bool] = {}
     address, listening = "", None
-    for fact in newest.values():
+    for host, fact in newest.items():
         answer = mapping(fact.value)
         for pid, row in mapping(answer.get("sockets")).items():
             tcp: object = mapping(row).get("tcp")
+            if isinstance(mapping(row).get("meets"), bool) and pid.isdigit():
+                meets[host, int(pid)] = mapping(row)["meets"]
             for item in cast("list[object]", tcp) if isinstance(tcp, list) else []:
                 told = mapping(item)
                 if told.get("state") == "syn_sent" and (number(told.get("tries")) or 0) >= 1:
                     vain.append((int(pid) if pid.isdigit() else 0, text(told.get("peer"))))
-                elif told.get("state") == "established" and number(told.get("unread")):
-                    unread.append(int(pid) if pid.isdigit() else 0)
         master = mapping(answer.get("master"))
-        if master.get("here") is True:
-            address = f"{text(master.get('name'))}:{master.get('port')}"
-            listening = master.get("listening") if isinstance(master.get("listening"), bool) else None
-    return Meeting(address, listening, tuple(vain), tuple(dict.fromkeys(unread)))
+        address = f"{text(master.get('name'))}:{master.get('port')}" if master else address
+        if master.get("here") is True and isinstance(master.get("listening"), bool):
+            listening = master["listening"]
+    absent = [view for view in scene.ranks if meets.get((view.member.host, view.member.pid)) is False]
+    return Meeting(address, listening, tuple(vain), tuple(absent) if any(meets.values()) else ())

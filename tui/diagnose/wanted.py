@@ -14,7 +14,13 @@ from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.model import Prediction, Wanted
 
-EVERY_S: Mapping[str, float] = {"threads": 20.0, "locks": 15.0, "surroundings": 10.0, "kernel_log": 15.0}
+EVERY_S: Mapping[str, float] = {
+    "threads": 20.0,
+    "locks": 15.0,
+    "surroundings": 10.0,
+    "kernel_log": 15.0,
+    "sockets": 10.0,
+}
 EVERY_ELSE_S = 20.0
 """How old the answer to a look may be, in seconds, before it is asked for again."""
 
@@ -30,8 +36,8 @@ QUIET_LOG_S = 20.0
 FIRST_LOOK = "surroundings"
 OF_THE_DEAD = ("kernel_log", "surroundings")
 DOUBTFUL = frozenset({"waiting", "suspect", "hung", "unknown"})
-OF_LOOKS = frozenset({"lock_file", "lock_owner", "shm", "pipe", "kernel_line", "cgroup", "sockets"})
-"""Signals that only a look reads."""
+OF_LOOKS = frozenset({"lock_file", "lock_owner", "shm", "pipe", "kernel_line", "cgroup", "sockets", "bytes"})
+"""Signals that a look may show otherwise: bytes, since what is received is seen by looks alone."""
 
 MOST_PROCS = 64
 ALWAYS = 1e9
@@ -58,7 +64,7 @@ def _kinds(scene: Scene, judgement: Judgement) -> dict[str, float]:
             every_s = EVERY_S.get(what, EVERY_ELSE_S) if often else SELDOM_S
             kinds[what] = min(every_s, kinds.get(what, ALWAYS))
     if judgement.still:
-        kinds["threads"] = EVERY_S["threads"]
+        kinds["threads"] = EVERY_ELSE_S
     return kinds
 
 

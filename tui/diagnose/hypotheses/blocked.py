@@ -7,6 +7,7 @@ from tui.diagnose.hypotheses import expect, seen
 from tui.diagnose.hypotheses.expected import all_asleep, gpus_idle, gpus_wait, nobody_works, ranks_wait
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import LOADS
+from tui.diagnose.received import received_bytes
 from tui.diagnose.views import ProcView
 from tui.model import Prediction
 
@@ -21,7 +22,7 @@ def download_stall(scene: Scene) -> list[Prediction]:
     got = _downloaded_bytes(scene)
     least = 1e8 if scene.phase in LOADS else 1e9  # modules come over the network, too
     seen_before = scene.phase == "weight_download" or (got is not None and got >= least)
-    said = "not known" if got is None else f"{got / 1e9:.1f} GB came since it was first seen, and nothing any more"
+    said = "not known" if got is None else f"{size(got)} came since it was first seen, and nothing any more"
     return [
         expect("downloaded", "it was downloading", said, seen_before),
         expect(
@@ -44,7 +45,15 @@ def _downloaded_bytes(scene: Scene) -> float | None:
         for start, end in [scene.first_and_last(view, field)]
         if start is not None and end is not None
     ]
+    for view in scene.living:
+        host = scene.history.host(view.member.host)
+        over_tcp = received_bytes(host, view.member.pid) if host is not None else None
+        grown += [over_tcp] if over_tcp is not None else []
     return max(grown, default=None)
+
+
+def size(count: float) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
 def _progress_text(scene: Scene) -> str:

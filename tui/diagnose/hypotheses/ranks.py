@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tui.diagnose import kernel_log
+from tui.diagnose.facts import meeting
 from tui.diagnose.hypotheses import expect, seen
 from tui.diagnose.hypotheses.expected import (
     all_asleep,
@@ -22,7 +23,7 @@ from tui.model import Prediction
 
 
 def rank_wait(scene: Scene) -> list[Prediction]:
-    several = len(scene.workers) > 1
+    several = len(scene.workers) > 1 and not scene.only_launchers
     return [
         expect("ranks", "several ranks", f"{len(scene.workers)} ranks, none of them at work", several),
         all_asleep(scene),
@@ -72,7 +73,12 @@ def _idly(scene: Scene) -> list[Prediction]:
 
 def thread_deadlock(scene: Scene) -> list[Prediction]:
     return [
-        expect("ranks", "one process", "its only process sleeps", len(scene.workers) == 1),
+        expect(
+            "ranks",
+            "one process",
+            "only launchers are there" if scene.only_launchers else "its only process sleeps",
+            len(scene.workers) == 1 and not scene.only_launchers,
+        ),
         all_asleep(scene),
         gpus_idle(scene),
         *nobody_works(scene),
@@ -83,6 +89,7 @@ def comm_init(scene: Scene) -> list[Prediction]:
     said = f"{len(scene.ranks)} of {scene.launch.world_size or scene.expected} ranks are there and none gets past it"
     return [
         expect("ranks", "all ranks have come", said, not scene.missing and not _elsewhere_unheard(scene)),
+        _meeting(scene),
         ranks_wait(scene),
         gpus_wait(scene),
         *nobody_works(scene),
@@ -101,14 +108,29 @@ def _elsewhere_unheard(scene: Scene) -> bool:
 
 def rank_missing(scene: Scene) -> list[Prediction]:
     missing = scene.missing
-    if missing:
+    if scene.only_launchers:
+        said = f"no rank at all, only {seen.who(scene.living)}"
+    elif missing:
         said = f"no process of {seen.ranks(missing)}"
     elif scene.peers_elsewhere:
         said = f"{scene.peers_elsewhere} of {scene.launch.world_size} ranks belong to hosts that are not watched"
     else:
         said = "every rank has a process"
-    absent = bool(missing) or _elsewhere_unheard(scene)
-    return [expect("ranks", "ranks without a process", said, absent), ranks_wait(scene), *nobody_works(scene)]
+    unheard = _elsewhere_unheard(scene) and scene.phase != "import"
+    absent = bool(missing) or scene.only_launchers or unheard
+    return [
+        expect("ranks", "ranks without a process", said, absent),
+        _meeting(scene),
+        ranks_wait(scene),
+        *nobody_works(scene),
+    ]
+
+
+def _meeting(scene: Scene) -> Prediction:
+    """Other ways to meet than ``env://`` are not seen, so that calls which are answered refute nothing."""
+    found = meeting(scene)
+    said = "not looked at" if found is None else found.trouble or "no call goes unanswered"
+    return expect("sockets", "ranks wait for each other where they meet", said, bool(found and found.trouble) or None)
 
 
 def p2p_iommu(scene: Scene) -> list[Prediction]:
@@ -142,7 +164,8 @@ def collective_mismatch(scene: Scene) -> list[Prediction]:
 
 def gil_deadlock(scene: Scene) -> list[Prediction]:
     """Waiters for the interpreter lock wake every 5 ms, the switch interval (CPython, Python/ceval_gil.c)."""
-    waking = [view for view in scene.workers if view.asleep and 120.0 <= (view.wakes or 0.0) <= 260.0]
+    asleep = [view for view in scene.workers if view.asleep and not scene.only_launchers]
+    waking = [view for view in asleep if 120.0 <= (view.wakes or 0.0) <= 260.0]
     known = any(view.wakes is not None for view in scene.workers)
     told = any("GIL induced hang" in text for text in scene.last_words())
     said = "the log says so" if told else f"{seen.who(waking)} wake 200 times a second" if waking else "none does"
