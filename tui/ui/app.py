@@ -510,6 +510,10 @@ class GputopApp(App[Exit]):
     def _answers(id: str | None) -> bool:
         return any(binding.id == id for binding in BINDINGS)
 
+    async def run_binding(self, id: str) -> None:
+        """Do what the key of a binding does."""
+        await self.run_action(next(binding.action for binding in BINDINGS if binding.id == id))
+
     def _runner(self, action: str, where: DOMNode) -> Callable[[], Any]:
         async def run() -> None:
             await self.run_action(action, where)

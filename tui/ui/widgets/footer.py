@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textual.events import Click
+
 from tui.ui.keys import Keys
 from tui.ui.lines import Line, cut, spread, width_of
 from tui.ui.view import View
@@ -15,9 +17,12 @@ HINTS = (
     ("open.log", "log"),
     ("open.processes", "ranks"),
     ("open.gpus", "GPUs"),
+    ("open.timeline", "timeline"),
     ("dumps", "dumps"),
     ("abort", "abort"),
     ("freeze", "freeze"),
+    ("open.fleet", "fleet"),
+    ("time.back", "back in time"),
     ("search", "search"),
     ("theme.next", "theme"),
     ("pane.next", "next pane"),
@@ -25,30 +30,53 @@ HINTS = (
 """Ids of bindings, in the order in which they are given up from the end where room is short."""
 
 SHOWN_ORDER = (
-    *("stacks", "dumps", "abort", "open.evidence", "open.log", "open.processes", "open.gpus"),
-    *("search", "freeze", "pane.next", "theme.next", "help", "quit"),
+    *("stacks", "dumps", "abort", "open.evidence", "open.log", "open.processes", "open.gpus", "open.timeline"),
+    *("open.fleet", "search", "freeze", "time.back", "pane.next", "theme.next", "help", "quit"),
 )
 
-WITHOUT_LAUNCH = frozenset({"open.gpus", "theme.next", "help", "quit"})
+WITHOUT_LAUNCH = frozenset({"open.gpus", "open.fleet", "theme.next", "help", "quit"})
+WITH_HOSTS = frozenset({"open.fleet"})
+"""Hints that are worth their place only where there are several hosts."""
 
 
-def paint_footer(width: int, note: str, keys: Keys, launch: bool = True) -> Line:
-    """The hints that fit, in their fixed order; the note takes up to half of the line where there is one."""
+def paint_footer(
+    width: int, note: str, keys: Keys, launch: bool = True, hosts: int = 1
+) -> tuple[Line, list[tuple[int, int, str]]]:
+    """The hints that fit, in their fixed order, and where each lies (first cell, end, id); the note takes up to half of
+    the line where there is one."""
     right: Line = [(note, "info"), (" ", "text")] if note else []
     room = width - 1 - (min(width_of(right), max(width // 2, width - 60)) if note else 0)
     kept: list[tuple[str, str]] = []
-    for hint in (h for h in HINTS if launch or h[0] in WITHOUT_LAUNCH):
+    for hint in HINTS:
+        if (not launch and hint[0] not in WITHOUT_LAUNCH) or (hosts < 2 and hint[0] in WITH_HOSTS):
+            continue
         if sum(len(keys[id]) + len(words) + 3 for id, words in [*kept, hint]) > room:
             break
         kept.append(hint)
     kept.sort(key=lambda hint: SHOWN_ORDER.index(hint[0]))
     line: Line = [(" ", "text")]
+    spots: list[tuple[int, int, str]] = []
     for id, words in kept:
+        start = width_of(line)
         line += [(keys[id], "key"), (f" {words}  ", "dim")]
+        spots.append((start, width_of(line) - 2, id))
     left = width - width_of(line)
-    return spread(line, cut(right, left) if width_of(right) > left else right, width)
+    return spread(line, cut(right, left) if width_of(right) > left else right, width), spots
 
 
 class FooterLine(Drawing):
+    def __init__(self, *, id: str) -> None:
+        super().__init__(id=id)
+        self._spots: list[tuple[int, int, str]] = []
+
     def show(self, view: View) -> None:
-        self.set_rows([paint_footer(self.size.width, view.snapshot.note, view.keys, view.launch is not None)])
+        snapshot = view.snapshot
+        line, self._spots = paint_footer(
+            self.size.width, snapshot.note, view.keys, view.launch is not None, len(snapshot.hosts)
+        )
+        self.set_rows([line])
+
+    async def on_click(self, event: Click) -> None:
+        for start, end, id in self._spots:
+            if start <= event.x < end:
+                await self.gputop.run_binding(id)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, cast, overload
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from textual.events import MouseScrollDown, MouseScrollUp, Resize
+from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
 from textual.geometry import Region
 from textual.message_pump import MessagePump
 from textual.strip import Strip
@@ -234,6 +234,12 @@ class Pane(Drawing, can_focus=True):
 
     def on_blur(self) -> None:
         self._draw()
+
+    async def on_click(self, event: Click) -> None:
+        """A click on the title opens the pane, or closes it again."""
+        if event.y == 0 and self._titled and self.OPENED_BY:
+            event.stop()
+            await self.gputop.run_binding(self.OPENED_BY)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
         event.stop()
