@@ -50,6 +50,6 @@ class TimelinePane(Pane):
         return 2 * self._axis.bin_s if self._axis is not None else 5.0
 
     async def on_click(self, event: Click) -> None:
-        """Look at the moment that was clicked on; a click on the title is the pane's own matter, which is told as well."""
+        """Look at the moment that was clicked on; the title is the pane's own matter, which is told as well."""
         if event.y and self._axis is not None and 0 <= event.x - LABEL < self._axis.cells:
             self.gputop.look_at(self._axis.start + (event.x - LABEL + 1) * self.cell_s)
