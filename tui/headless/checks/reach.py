@@ -57,7 +57,7 @@ def _driver(seen: Seen) -> Iterator[Finding]:
     driver = f"driver {version}" if version else "driver of an unknown version"
     if cuda:
         driver += f", CUDA up to {cuda // 1000}.{cuda % 1000 // 10}"
-    models = sorted({text(row.get("name")) or "GPU without a name" for row in rows})
+    models = sorted({name for row in rows if (name := text(row.get("name")))})
     simulated = " (SIMULATED)" if seen.host.simulated else ""
     yield Finding(
         "ok" if rows else "problem",
