@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from tui.diagnose.deadlines import Settings
 from tui.diagnose.observe import Scene
 from tui.history import History
 from tui.model import Launch
@@ -33,6 +32,8 @@ class Likeness:
 
 def likeness(history: History, launch: Launch) -> Likeness:
     """By what is known of ``launch`` so far."""
+    from tui.diagnose.deadlines import Settings  # 3 ms that the first picture need not wait for
+
     hosts = [kept for name in launch.hosts if (kept := history.host(name)) is not None]
     gpus = sorted({gpu.name for host in hosts for gpu in host.last_gpus if gpu.name})
     version = Settings(Scene(history, launch, 0.0)).version
