@@ -55,6 +55,7 @@ class SimulatedLaunch:
         self.doing: dict[int, Doing] = dict.fromkeys(range(n), ASLEEP)
         self.gpus: dict[int, GpuDoing] = dict.fromkeys(range(n), IDLE)
         self.nvml = True
+        self.xids: dict[int, tuple[int, ...]] = {}
         self.lines: list[str] = []
         self.facts: list[tuple[str, object] | Fact] = []
         self._cpu = [0.0] * n
@@ -111,6 +112,7 @@ class SimulatedLaunch:
             Gpu(
                 rank, f"GPU-{rank}", util_pct=g.util, mem_util_pct=g.mem_util, power_w=g.power + self.t * 7 % 3,
                 mem_used_mib=g.mem_mib, mem_total_mib=81_920.0, power_limit_w=700.0, nvlink_mib_s=g.links,
+                xids=self.xids.get(rank, ()),
             )
             for rank, g in self.gpus.items()
         )  # fmt: skip

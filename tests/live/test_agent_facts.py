@@ -18,6 +18,7 @@ import pytest
 
 from tests.agent_client import AgentClient, identity_of
 from tests.conftest import missing
+from tests.dead_mount import DeadMount
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(120)"
 
@@ -457,3 +458,30 @@ def test_received_bytes_are_counted_by_connection(agent: AgentClient) -> None:
                 time.sleep(0.2)
                 received = look(agent, "sockets", rank.pid)["sockets"][str(rank.pid)]["received"]
     assert list(received.values()) == [1 << 20]
+
+
+def test_looks_leave_nothing_behind_in_the_agent(agent: AgentClient) -> None:
+    """They are loaded and done in helpers: the agent's own memory does not grow, and without looks its CPU is idle."""
+    with running(SLEEPER) as rank:
+        before = agent.tick()["self"]
+        for _ in range(5):
+            for what in ("locks", "surroundings", "kernel_log", "holdups", "sockets", "infiniband"):
+                look(agent, what, rank.pid)
+        after = agent.tick()["self"]
+        assert after["rss_mib"] - before["rss_mib"] < 1.0
+        began = time.monotonic()
+        first = agent.tick()["self"]["cpu_s"]
+        agent.pump(6.0)
+        spent = agent.tick()["self"]["cpu_s"] - first
+    assert spent / (time.monotonic() - began) < 0.02
+
+
+def test_a_dead_folder_costs_its_look_alone(tmp_path: Path) -> None:
+    """A cache on a file system that hangs for good: that look ends with a sentence after its deadline; others go on."""
+    with DeadMount(tmp_path / "dead") as dead, AgentClient(local=True) as agent:
+        agent.hello()
+        with running(SLEEPER, env=home(tmp_path, TORCH_EXTENSIONS_DIR=str(dead.path / "extensions"))) as rank:
+            hanging = agent.send(do="look", what="locks", procs=[identity_of(rank.pid)])
+            assert look(agent, "surroundings", rank.pid)["groups"]
+            answer = agent.until(lambda frame: frame["type"] == "answer" and frame["id"] == hanging, 12.0)
+            assert "hangs" in answer["error"]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulated_launch import ASLEEP, SPINNING, Doing, SimulatedLaunch
+from tests.simulated_launch import ASLEEP, SPIN, SPINNING, Doing, SimulatedLaunch
 from tests.unit.test_diagnose import Watch, loaded
 from tui.diagnose import facts
 from tui.diagnose.answers import Answers
@@ -379,3 +379,61 @@ def test_no_answer_breaks_the_readers(answer: dict[str, Any]) -> None:
     meeting = facts.meeting(scene)
     assert meeting is None or isinstance(meeting.trouble, str)
     facts.shm(scene), facts.storage_trouble(scene), facts.memory_kill(scene, scene.procs)
+
+
+# ---------------------------------------------------------------------------------------------- GPUs, links and storage
+
+
+def spinning(host: Host) -> None:
+    host.watch.sim.doing = dict.fromkeys(range(8), SPINNING)
+    host.watch.sim.gpus = dict.fromkeys(range(8), SPIN)
+
+
+def test_a_fault_that_the_driver_tells_of_needs_no_kernel_log() -> None:
+    """NVML's events are there without any right to read the kernel's log."""
+    host = Host(loaded())
+    began = host.watch.sim.t
+    spinning(host)
+    host.watch.sim.xids = {3: (79,)}
+    host.run(35)
+    hung = host.watch.first("hung")
+    assert hung is not None and hung - began <= 25 and host.watch.now.cause == "gpu_fault"
+    assert "the driver reports Xid 79 on GPU 3" in reasons(host.watch)
+
+
+@pytest.mark.parametrize("per_look, alive", [(10_000, True), (10**10, False)])
+def test_a_collective_that_moves_bytes_between_hosts_does_not_spin(per_look: int, alive: bool) -> None:
+    """100 % without memory traffic, and a gigabyte a second on the InfiniBand port: it is at work."""
+    host = Host(loaded())
+    spinning(host)
+    sent = 0
+    for _ in range(20):
+        sent += per_look
+        port = {"device": "mlx5_0", "port": "1", "state": "ACTIVE", "rx_bytes": sent, "tx_bytes": sent, "errors": {}}
+        host.says["infiniband"] = {"ports": [port]}
+        host.run(5)
+    spins = [e for e in host.watch.now.explanations if e.cause == "collective_spin"]
+    assert [e.alive for e in spins] == [alive]
+
+
+def test_a_server_of_files_that_does_not_answer_is_named_until_it_does() -> None:
+    host = Host(loaded())
+    lines = [{"age_s": 5.0, "text": "nfs: server filer7 not responding, still trying"}]
+    host.says["kernel_log"] = {"lines": lines, "readable": True}
+    host.watch.sim.doing = {rank: Doing(0.0, state="D", wchan="rpc_wait_bit_killable") for rank in range(8)}
+    host.run(60)
+    said = [p.seen for e in host.watch.now.explanations if e.cause == "io_stall" for p in e.predictions]
+    assert "nfs: server filer7 not responding, still trying" in said
+    lines.append({"age_s": 0.0, "text": "nfs: server filer7 OK"})
+    host.run(70)
+    assert facts.storage_trouble(host.scene()) is None
+
+
+def test_a_blocked_task_of_another_launch_is_not_ours() -> None:
+    for pid, ours in ((4003, True), (9999, False)):
+        host = Host(loaded())
+        text = f"INFO: task python3:{pid} blocked for more than 122 seconds."
+        host.says["kernel_log"] = {"lines": [{"age_s": 5.0, "text": text}], "readable": True}
+        host.watch.sim.doing = {rank: Doing(0.0, state="D", wchan="folio_wait_bit_common") for rank in range(8)}
+        host.run(40)
+        assert (facts.storage_trouble(host.scene()) == text) == ours

@@ -260,6 +260,26 @@ def _live(scene: Scene) -> bool:
     return any("kernel_log" in host.facts for host in scene.hosts)
 
 
+# --------------------------------------------------------------------------------------------------------------- links
+
+
+def rdma_mb_s(scene: Scene) -> float | None:
+    """MB a second through the busiest InfiniBand port of the launch's hosts between the last two looks; ``None`` where
+    that was not seen, or no port is there."""
+    rates = [
+        rate
+        for fact in _newest(scene, "infiniband", HOLDUPS_S).values()
+        for value in mapping(mapping(fact.value).get("rates")).values()
+        if (rate := number(value)) is not None
+    ]
+    return max(rates, default=None)
+
+
+def alone_on_hosts(scene: Scene) -> bool:
+    """Whether every GPU of its hosts is the launch's, so that what their links carry is, too."""
+    return len(scene.gpus) == sum(len(host.last_gpus) for host in scene.hosts) > 0
+
+
 # ------------------------------------------------------------------------------------------------------------ hold-ups
 
 

@@ -36,7 +36,7 @@ QUIET_LOG_S = 20.0
 FIRST_LOOK = "surroundings"
 OF_THE_DEAD = ("kernel_log", "surroundings")
 DOUBTFUL = frozenset({"waiting", "suspect", "hung", "unknown"})
-OF_LOOKS = frozenset({"lock_file", "lock_owner", "shm", "pipe", "kernel_line", "cgroup", "sockets", "bytes"})
+OF_LOOKS = frozenset({"lock_file", "lock_owner", "shm", "pipe", "kernel_line", "cgroup", "sockets", "bytes", "rdma"})
 """Signals that a look may show otherwise: bytes, since what is received is seen by looks alone."""
 
 MOST_PROCS = 64

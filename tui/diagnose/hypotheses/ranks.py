@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tui.diagnose import kernel_log
-from tui.diagnose.facts import meeting
+from tui.diagnose.facts import alone_on_hosts, meeting, rdma_mb_s
 from tui.diagnose.hypotheses import expect, seen
 from tui.diagnose.hypotheses.expected import (
     all_asleep,
@@ -97,7 +97,20 @@ def comm_init(scene: Scene) -> list[Prediction]:
 
 
 def spin(scene: Scene) -> list[Prediction]:
-    return [gpus_spin(scene), ranks_wait(scene), no_odd_worker(scene), *nobody_works(scene)]
+    return [gpus_spin(scene), ranks_wait(scene), no_odd_worker(scene), _rdma(scene), *nobody_works(scene)]
+
+
+RDMA_MB = 20.0
+"""MB a second on an InfiniBand port: keep-alives and storage daemons stay below, a collective at work does not."""
+
+
+def _rdma(scene: Scene) -> Prediction:
+    """Collectives between hosts pass no counter of the GPUs; on a host that others use, too, traffic may be theirs."""
+    rate = rdma_mb_s(scene)
+    said = "not looked at" if rate is None else f"{rate:g} MB/s on the busiest port"
+    busy = rate is not None and rate >= RDMA_MB
+    holds = None if rate is None or (busy and not alone_on_hosts(scene)) else not busy
+    return expect("rdma", "no traffic over InfiniBand", said, holds)
 
 
 def _elsewhere_unheard(scene: Scene) -> bool:
