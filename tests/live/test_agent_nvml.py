@@ -202,3 +202,24 @@ def test_a_real_driver_is_never_replaced_by_a_simulation(config: Path) -> None:
         assert client.hello()["simulated"] is False
         rows = client.until(with_gpus)["gpus"]
     assert [row["util_pct"] for row in rows] == [42, 0]
+
+
+def test_gpm_counters_on_request(config: Path) -> None:
+    """Two samples of each GPU that has them; what a metric does not show is unknown; a GPU without says why."""
+    numbers: dict[str, int | str] = {"count": 3, "0.gpm": 1, "2.gpm": 1, "2.ret.gpm_sample": 999}
+    numbers.update({"0.gpm_2": "97.25", "0.gpm_3": "6.5", "0.gpm_10": 0, "0.gpm_60": "123.5", "0.gpm_5": "4000000000"})
+    with agent(config, numbers) as client:
+        (answer,) = client.ask(do="look", what="gpm")
+    assert answer["gpm"]["0"] == {
+        "sm_util_pct": 97.25, "sm_occupancy_pct": 6.5, "tensor_pct": None, "dram_pct": 0.0, "pcie_tx_mib_s": None,
+        "pcie_rx_mib_s": None, "nvlink_rx_mib_s": 123.5, "nvlink_tx_mib_s": None,
+    }  # fmt: skip
+    assert "Hopper" in answer["why"]["1"] and "1" not in answer["gpm"]
+    assert answer["why"]["2"] == "Unknown Error"
+    assert answer["over_s"] == 0.5
+
+
+def test_gpm_without_a_driver_is_a_sentence() -> None:
+    with AgentClient(local=True) as client:
+        (answer,) = client.ask(do="look", what="gpm")
+    assert "no NVIDIA driver" in answer["error"]

@@ -8,6 +8,7 @@
  * What a health check reads: remap_pending, remap_failed, pages_pending, ecc (errors), recovery (action), persistence (1),
  * compute_mode, mig_pending, fabric (state, 3) and fabric_status, links (bit mask of active ones of 18), driver (text);
  * hang_health 1: the call for persistence never returns.
+ * K.gpm_N: what GPM's metric N shows over two samples; without gpm (1) the GPU has no GPM counters.
  * K.lost 1: every call answers GPU_IS_LOST. K.hang 1: the utilisation call never returns. K.ret.NAME: the return code
  * of one call, NAME being one of the keys above.
  */
@@ -272,4 +273,27 @@ int nvmlDeviceGetGpuFabricInfo(Device *device, Fabric *fabric) {
 int nvmlDeviceGetNvLinkState(Device *device, unsigned link, unsigned *active) {
     *active = (unsigned)(get(device->index, "links", 0x3ffff) >> link & 1);
     return code(device, "links");
+}
+
+/* GPM: a sample is the GPU that it was taken of; metrics come from the keys gpm_ID. */
+typedef struct { unsigned id; int ret; double value; char *names[3]; } Metric;
+typedef struct { unsigned version, count; Device **first, **second; Metric metrics[477]; } Metrics;
+typedef struct { unsigned version, supported; } GpmSupport;
+
+int nvmlGpmQueryDeviceSupport(Device *device, GpmSupport *support) {
+    support->supported = (unsigned)get(device->index, "gpm", 0);
+    return code(device, "gpm");
+}
+int nvmlGpmSampleAlloc(Device ***sample) { return (*sample = calloc(1, sizeof **sample)) ? SUCCESS : 20; }
+int nvmlGpmSampleFree(Device **sample) { free(sample); return SUCCESS; }
+int nvmlGpmSampleGet(Device *device, Device **sample) { *sample = device; return code(device, "gpm_sample"); }
+int nvmlGpmMetricsGet(Metrics *asked) {
+    if (asked->version != 1 || !asked->first || !asked->second || *asked->first != *asked->second) return 2;
+    for (unsigned n = 0; n < asked->count; n++) {
+        char key[32], value[64];
+        snprintf(key, sizeof key, "%d.gpm_%u", (*asked->first)->index, asked->metrics[n].id);
+        asked->metrics[n].ret = find(key, value, sizeof value) ? SUCCESS : NOT_SUPPORTED;
+        asked->metrics[n].value = asked->metrics[n].ret == SUCCESS ? strtod(value, NULL) : 0;
+    }
+    return SUCCESS;
 }

@@ -84,6 +84,9 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
     port)}|null}, "master": {"name", "port", "here", "listening": bool|null}|null}``.
   * ``infiniband``: ``{"ports": [{"device", "port", "state", "physical", "rate", "rx_bytes", "tx_bytes", "errors"}],
     "mono"}``.
+  * ``gpm`` (``gpus``: indices, optional; nobody asks for it by himself): ``{"gpm": {index: {"sm_util_pct",
+    "sm_occupancy_pct", "tensor_pct", "dram_pct", "pcie_tx_mib_s", "pcie_rx_mib_s", "nvlink_rx_mib_s",
+    "nvlink_tx_mib_s"}|null}, "why": {index: sentence}, "over_s"}``: over half a second, on Hopper and later.
 * ``{"do": "put", "name": str, "size": int, "sha256": str, "packed": bool, "offset": int, "data": base64}`` in pieces,
   in order; a memory file that disappears with the agent. Answers with the last piece. ``packed``: what travels is zlib,
   ``size`` counts that, the checksum is of what comes out.

@@ -13,7 +13,7 @@ MOST_FILES = 1000
 MOST_BYTES = 4 << 20
 MIB = 1048576.0
 
-MODULES = ("family", "holdups", "infiniband", "kernel_log", "locks", "sigabrt", "sockets", "surroundings")
+MODULES = ("family", "gpm", "holdups", "infiniband", "kernel_log", "locks", "sigabrt", "sockets", "surroundings")
 """Looks that have a module of their own, loaded only in the helper that looks."""
 
 
