@@ -17,6 +17,9 @@ import pytest
 
 from tests.agent_client import AgentClient, identity_of
 from tests.conftest import need_program
+from tui.agent.signals import watchers
+
+BESIDE = str(Path(sys.executable).parent)
 
 RANK = """
 import sys, threading, time
@@ -85,7 +88,7 @@ def dump(answer: dict[str, Any]) -> str:
 
 def test_stacks_of_all_ranks_at_once_and_they_live_on(client: AgentClient, launch: Launch) -> None:
     """One answer a process with Python frames of its five threads; nobody is paused or hurt; a stranger is refused."""
-    program = need_program("py-spy", str(Path(sys.executable).parent))
+    program = need_program("py-spy", BESIDE)
     pids = [rank.pid for rank in launch.ranks]
     strangers = [(pids[0], 1), (2**22 - 1, 5)]
     answers = client.ask(do="stacks", procs=[*launch.identities, *strangers], program=program, timeout_s=30)
@@ -108,7 +111,7 @@ def test_stacks_of_all_ranks_at_once_and_they_live_on(client: AgentClient, launc
 
 def test_a_program_that_was_sent_runs_from_memory(client: AgentClient, launch: Launch) -> None:
     """py-spy arrives in pieces, is checked, and runs though no file of it is in any file system."""
-    data = Path(need_program("py-spy", str(Path(sys.executable).parent))).read_bytes()
+    data = Path(need_program("py-spy", BESIDE)).read_bytes()
     request = {"do": "put", "name": "py-spy", "size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
     step = 1 << 20
     for offset in range(0, len(data), step):
@@ -238,6 +241,16 @@ def test_whatever_happens_to_the_worker_all_are_let_go_at_once(client: AgentClie
 
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_the_monitor_itself_is_never_stopped(client: AgentClient, launch: Launch) -> None:
+    """Where it started the launch it may pass for its driver; held, nobody would be left to see it let go."""
+    assert {client.process.pid, os.getpid()} <= watchers(client.process.pid)
+    assert launch.ranks[0].pid not in watchers(client.process.pid)
+    (answer,) = client.ask(
+        do="stacks", procs=[identity_of(os.getpid())], program=need_program("py-spy", BESIDE), native=True
+    )
+    assert answer["error"].endswith("it is the monitor itself")
 
 
 STUBBORN = """

@@ -231,9 +231,9 @@ def test_dumps_that_all_wrote_at_once_are_read_later_from_the_file_alone(job: Jo
         threads = [
             {**t, "frames": [{"name": f["function"], "filename": f["file"], "line": f["line"]} for f in t["frames"]]}
             for t in entry["threads"]
-            if rank != ODD
         ]
-        (tmp_path / f"rank{rank}.json").write_text(json.dumps(threads))
+        if rank != ODD:
+            (tmp_path / f"rank{rank}.json").write_text(json.dumps(threads))
     os.kill(job.parent.pid, signal.SIGSTOP)
     pids = job.pids()
     for pid in pids:
@@ -287,6 +287,44 @@ async def test_results_are_shown_as_they_come_and_every_step_is_on_record(job: J
     assert any(line.endswith("/proc: 9 of 9 processes on here") for line in done.log)
     assert sum(" py-spy: rank " in line and " threads in " in line for line in done.log) == 8
     assert all(p.duration_s and p.taken_wall for p in done.processes)
+
+
+WITH_CHILDREN = """
+import multiprocessing, subprocess, time
+
+def load_batches(): time.sleep(600)
+def wait_for_batch(): time.sleep(600)
+
+multiprocessing.set_start_method("fork")
+loaders = [multiprocessing.Process(target=load_batches, daemon=True) for _ in range(2)]
+for loader in loaders: loader.start()
+subprocess.Popen(["sleep", "600"])
+print("ready", flush=True)
+wait_for_batch()
+"""
+
+
+async def test_what_a_rank_has_started_is_looked_at_too() -> None:
+    """Workers of a DataLoader and the like: Python ones with their stacks, others counted. They are no ranks."""
+    rank = subprocess.Popen([sys.executable, "-c", WITH_CHILDREN], stdout=subprocess.PIPE, text=True)
+    below = psutil.Process(rank.pid).children
+    try:
+        assert rank.stdout and rank.stdout.readline() == "ready\n"
+        watcher = Watcher()
+        async with watched(watcher, here=LocalChannel()) as hosts:
+            await watcher.until_state("here", "live")
+            launch = Launch("job", "job", ("here",), members=(Member("here", *identity_of(rank.pid), rank=0),))
+            dump = await Capture(hosts, lambda dump: None).stacks(launch)
+        first, *children = dump.processes
+        assert (first.rank, first.method) == (0, "py-spy")
+        assert [(p.rank, p.role, p.method) for p in children] == [(None, "child", "py-spy")] * 2
+        assert {p.pid for p in children} < {p.pid for p in below()}
+        assert all("load_batches" in [f.function for f in p.threads[0].frames] for p in children)
+        assert any(line.endswith("1 more below them on here, not Python: 1 sleep") for line in dump.log)
+    finally:
+        for process in [*below(), psutil.Process(rank.pid)]:
+            process.kill()
+        rank.communicate()
 
 
 async def test_over_ssh_our_py_spy_is_sent_where_there_is_none_and_leaves_nothing(

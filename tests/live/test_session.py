@@ -18,7 +18,8 @@ from tui.session.plan import Plan
 
 
 class Watched:
-    def __init__(self) -> None:
+    def __init__(self, session: LiveSession) -> None:
+        self.session = session
         self.snapshots: list[Snapshot] = []
 
     async def until(self, holds: Callable[[Snapshot], bool], timeout_s: float = 10.0) -> Snapshot:
@@ -31,8 +32,8 @@ class Watched:
 
 @asynccontextmanager
 async def watching(**plan: object) -> AsyncGenerator[Watched]:
-    watched = Watched()
     session = LiveSession(Plan(channels=(("here", LocalChannel()),), **plan))  # type: ignore[arg-type]
+    watched = Watched(session)
     session.start(watched.snapshots.append)
     try:
         yield watched

@@ -23,8 +23,10 @@ def look(request: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def _below(asked: "set[int]") -> "list[dict[str, Any]]":
-    """In the order of their start. Found from a single pass over all processes of the host."""
+    """In the order of their start. Found from a single pass over all processes of the host; where the monitor is itself
+    one of the asked (it started the launch), its agent is none of its workers."""
     table = {pid: now for pid in procfs.pids() for now in [procfs.stat(pid)] if now}
+    table.pop(os.getppid(), None)  # the agent, of which this is a helper
     exes = {pid: _exe(pid) for pid in asked}
     rows: "list[dict[str, Any]]" = []
     for pid, now in sorted(table.items(), key=lambda item: item[1].start_ticks):

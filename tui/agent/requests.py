@@ -163,19 +163,23 @@ class Requests:
 
     def _do_abort(self, request: "dict[str, Any]") -> None:
         from .abort import start
-        from .signals import Refused, Target
+        from .signals import Refused, Target, watchers
 
         targets: "list[Target]" = []
+        ours = watchers(os.getpid())
         holders: "list[Target]" = []
         refused: "list[dict[str, Any]]" = []
         for pid, start_ticks in _procs(request["procs"]):
             try:
+                if pid in ours:
+                    raise Refused("denied", "it is the monitor itself")
                 targets.append(Target(pid, start_ticks))
             except Refused as refusal:
                 refused.append({"pid": pid, "result": refusal.result, "why": str(refusal), "wall": time.time()})
         for pid, start_ticks in _procs(request.get("hold") or []):
             try:
-                holders.append(Target(pid, start_ticks))
+                if pid not in ours:
+                    holders.append(Target(pid, start_ticks))
             except Refused:
                 continue
         for number, fields in enumerate(refused, 1):

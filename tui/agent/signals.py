@@ -63,6 +63,18 @@ class Target:
         raise Refused(result)
 
 
+def watchers(agent: int) -> "set[int]":
+    """The agent and whatever it runs in: the monitor where it is on this host, the login otherwise. These are never
+    stopped, or nobody would be left to let them go."""
+    line: "set[int]" = set()
+    now = procfs.stat(agent)
+    while agent > 1 and now and agent not in line:
+        line.add(agent)
+        agent = now.ppid
+        now = procfs.stat(agent)
+    return line
+
+
 def _open(pid: int) -> int:
     if hasattr(os, "pidfd_open"):
         try:

@@ -12,6 +12,7 @@ import time
 from . import procfs
 from .dumper import let_go, read, run, write
 from .jobs import Jobs
+from .signals import watchers
 
 DEADLINE_S = 10.0
 NATIVE_DEADLINE_S = 20.0
@@ -106,6 +107,8 @@ def _refusal(pid: int, start_ticks: int, native: bool) -> "str | None":
         return "has ended"
     if now.start_ticks != start_ticks:
         return "has ended; its pid belongs to another process now"
+    if native and pid in watchers(os.getpid()):
+        return "native stacks need the process to stop, and it is the monitor itself"
     if native and now.state in "DTt":
         return "native stacks need the process to stop, and it is in state %s" % now.state
     return None

@@ -13,6 +13,7 @@ from tui.errors import HostError
 from tui.model import Dump, Frame, Launch, Member, MergedStacks, ProcessStacks, Raw, Step, ThreadStack
 from tui.stacks.called import Called
 from tui.stacks.merge import merge
+from tui.stacks.sigabrt import HOLD_ROLES
 
 SHOW_EVERY_S = 0.15
 """Merging the stacks of all ranks for each single answer would cost more than reading them."""
@@ -111,7 +112,7 @@ class Taking:
     def put_native(self, found: Sequence[ProcessStacks]) -> None:
         """Stacks with C frames. They take the place of those without only where all ranks (or all members) gave them:
         with and without they do not compare."""
-        ranks = self._launch.ranks() or self._launch.members
+        ranks = self._launch.ranks() or [m for m in self._launch.members if m.role not in HOLD_ROLES]
         self._native |= {(p.host, p.pid): p for p in found}
         if all((m.host, m.pid) in self._native for m in ranks):
             self._stacks |= self._native
