@@ -10,7 +10,7 @@ from tests.ui import fakes
 from tui.model import Usual
 from tui.ui.lines import plain
 from tui.ui.view import View
-from tui.ui.widgets.phases import paint_phases
+from tui.ui.widgets.phases import band, paint_phases
 
 WARM, COLD = Usual(38, 52, 0, 7, "warm"), Usual(250, 330, 0, 2, "cold")
 
@@ -38,3 +38,15 @@ def test_it_is_said_at_every_size(width: int, height: int) -> None:
 
 def test_without_past_launches_nothing_is_said() -> None:
     assert not any("usual" in row or "took" in row for row in bar(116, 4, ()))
+
+
+def test_the_present_runs_through_the_usual_range() -> None:
+    usual = Usual(low_s=60.0, high_s=100.0, quiet_s=0.0, launches=7)
+    early, within, late = (plain(band(seconds, usual, 24, "info")) for seconds in (30.0, 80.0, 240.0))
+    assert early == "━" * 6 + "─" * 6 + "═" * 8 + "─" * 4
+    assert within.startswith("━" * 12 + "═" * 4)
+    assert late.count("═") < early.count("═"), "the longer it lasts, the smaller what is usual looks beside it"
+    assert len(late) == 24
+    lit = [role for text, role in band(80.0, usual, 24, "info") for _ in text]
+    assert lit[:16] == ["info"] * 16
+    assert set(lit[16:]) == {"dim", "track"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-from tui.model import LaunchView, PhaseSpan, Progress, Verdict
+from tui.model import LaunchView, PhaseSpan, Progress, Usual, Verdict
 from tui.record.usual import words
 from tui.ui import format as fmt
 from tui.ui.lines import Line, bar, fit, merge, pad, width_of
@@ -63,14 +63,14 @@ def _chain(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], width: 
             hidden += 1
         else:
             return None
-    return _draw_chain(columns, hidden, width)
+    return _draw_chain(columns, hidden, width, launch.usual_at(view.now))
 
 
 def _least(columns: list[tuple[str, str, str, float]]) -> int:
     return sum(max(len(label), 7) for label, _, _, _ in columns) + GAP * (len(columns) - 1)
 
 
-def _draw_chain(columns: list[tuple[str, str, str, float]], hidden: int, width: int) -> list[Line]:
+def _draw_chain(columns: list[tuple[str, str, str, float]], hidden: int, width: int, usual: Usual | None) -> list[Line]:
     lead = 10 if hidden else 0
     spare = width - lead - _least(columns)
     # Shares grow with the logarithm of the duration in steps, so that the present phase does not shift the row.
@@ -83,15 +83,26 @@ def _draw_chain(columns: list[tuple[str, str, str, float]], hidden: int, width: 
             [(" " * lead, "text")],
             [("━" * (lead - GAP) + " " * GAP, "good")],
         ]
-    for (label, took, role, _), share in zip(columns, shares, strict=True):
+    for (label, took, role, seconds), share in zip(columns, shares, strict=True):
         wide = max(len(label), 7) + spare * share // whole
         name, line = {"done": ("dim", "good"), "ahead": ("faint", "track")}.get(role, (role, role))
         mark = "╌" if role == "ahead" else "━"
         blank = (" " * GAP, "text")
         rows[0] += [*pad([(label, name)], wide), blank]
         rows[1] += [*pad([(took, "dim" if role == "done" else role)], wide), blank]
-        rows[2] += [(mark * wide, line), blank]
+        now = role not in ("done", "ahead") and usual is not None
+        rows[2] += [*(band(seconds, usual, wide, line) if now and usual else [(mark * wide, line)]), blank]
     return [merge(line) for line in rows]
+
+
+def band(seconds: float, usual: Usual, width: int, role: str) -> Line:
+    """The present phase running through what it usually takes: ``━━━━━━━──═══─``, the range as a double line."""
+    whole = max(1.2 * usual.high_s, seconds, 1.0)
+    done = max(1, round(width * seconds / whole))
+    low, high = int(width * usual.low_s / whole), max(1, round(width * usual.high_s / whole))
+    high = max(high, low + 1)
+    cells = [("═" if low <= x < high else "━" if x < done else "─", role if x < done else "dim") for x in range(width)]
+    return merge([(mark, "track" if mark == "─" else own) for mark, own in cells])
 
 
 def _short(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], usual: str, width: int) -> tuple[Line, str]:
