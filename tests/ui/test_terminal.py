@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import need_program
+from tests.ui import fakes
 from tests.ui.terminal import on_a_terminal, read_for, read_until
+from tui.model import Snapshot
+from tui.ui.title import WindowTitle, title_of
 
 PLAYGROUND = ("-m", "tests.ui.playground", "--state", "hung")
 TITLE = "✗ HUNG sglang orion-v3-fp8"
@@ -134,3 +139,36 @@ def test_a_tmux_that_lets_nothing_through_is_said(tmp_path: Path, monkeypatch: p
         assert b"\x1b]9;" not in got
     finally:
         inside.end()
+
+
+# ------------------------------------------------------------------------------------------------------------ the title
+
+
+def with_verdicts(*verdicts: str) -> Snapshot:
+    base = fakes.snapshot("hung")
+    view = base.launches[0]
+    views = [
+        replace(view, launch=replace(view.launch, id=str(n), name=f"job{n}"), verdict=replace(view.verdict, id=id))
+        for n, id in enumerate(verdicts)
+    ]
+    return replace(base, launches=tuple(views))
+
+
+def test_the_title_names_the_gravest_launch() -> None:
+    assert title_of(fakes.snapshot("empty")) == "gputop-hang"
+    assert title_of(with_verdicts("slow", "ready")) == "~ SLOW job0"
+    assert title_of(with_verdicts("slow", "suspect", "hung", "crashed")) == "✗ HUNG job2 +2"
+    assert title_of(with_verdicts("[/new]")) == "∙ [/NEW] job0"
+
+
+def test_a_title_holds_no_control_and_is_written_when_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "__stderr__", io.TextIOWrapper(io.BytesIO(), encoding="ascii"))
+    written: list[str] = []
+    title = WindowTitle(written.append)
+    snapshot = with_verdicts("hung")
+    view = snapshot.launches[0]
+    snapshot = replace(snapshot, launches=(replace(view, launch=replace(view.launch, name="a\x1b]0;x\x07\x9cé")),))
+    for _ in range(3):
+        title.show(snapshot)
+    assert written == ["\x1b[22;2t\x1b]2;HUNG a\x07"]  # nothing that a terminal without UTF-8 would show as a blot

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from tui.cli import COMMANDS, main
+
 
 def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tui", *words]
@@ -51,6 +53,26 @@ def test_help_begins_with_examples() -> None:
     done = run("--help")
     assert done.returncode == 0
     assert done.stdout.startswith("examples:\n  gputop-hang ")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_every_command_begins_with_its_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    said = capsys.readouterr().out
+    assert said.startswith("examples:\n  gputop-hang")
+    assert command == "watch" or f"\n  gputop-hang {command}" in said
+
+
+def test_every_command_has_an_example_in_the_help_of_all() -> None:
+    said = run("--help").stdout.split("\n\n")[0]
+    assert all(f"gputop-hang {command}" in said for command in COMMANDS if command != "watch")
+
+
+def test_a_group_that_is_none_is_said() -> None:
+    done = run("snapshot", "@train")
+    assert done.returncode == 2
+    assert "@train is no group of " in done.stderr and "there is none" in done.stderr
 
 
 def test_a_reader_that_leaves_early_is_no_error() -> None:

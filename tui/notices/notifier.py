@@ -1,21 +1,23 @@
-"""Tells changes of verdicts in the ways that the configuration names; nothing of it holds up its caller."""
+"""Tells changes of verdicts in the ways that the configuration names; nothing of it holds up its caller.
+
+Each way is imported by the thread that goes it: most people turn on none, and the first picture waits for all imports.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Notices
-from tui.headless.verdict_json import row
 from tui.model import Snapshot
-from tui.notices import programs
 from tui.notices.changes import Changes, Notice
-from tui.notices.terminal import TerminalWay
+
+if TYPE_CHECKING:
+    from tui.notices.terminal import TerminalWay
 
 AT_ONCE = 4
 """Programs that run at the same time; with many launches the rest wait."""
@@ -23,6 +25,8 @@ AT_ONCE = 4
 
 def verdict_json(notice: Notice) -> dict[str, Any]:
     """What ``on_verdict`` reads: an object as of ``replay --json``, and ``previous``, the verdict before (or null)."""
+    from tui.headless.verdict_json import row
+
     at = datetime.fromtimestamp(notice.wall, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {**row(notice.t, at, notice.view.launch, notice.view.verdict), "previous": notice.before}
 
@@ -64,6 +68,8 @@ class Notifier:
 
     @cached_property
     def _way(self) -> TerminalWay:
+        from tui.notices.terminal import TerminalWay
+
         return TerminalWay(self._settings.terminal, os.environ)
 
     def _terminal(self, notice: Notice) -> str:
@@ -72,6 +78,8 @@ class Notifier:
         return self._way.problem
 
     def _desktop(self, notice: Notice) -> str:
+        from tui.notices import programs
+
         command = programs.desktop_command(notice.headline, notice.body, alarm=notice.alarm)
         if not command:
             return "desktop notices need notify-send (package libnotify-bin) or macOS; desktop = false turns them off"
@@ -79,5 +87,9 @@ class Notifier:
         return f"the desktop was not notified: {problem}" if problem else ""
 
     def _command(self, notice: Notice) -> str:
+        import json
+
+        from tui.notices import programs
+
         problem = programs.run(self._settings.on_verdict, json.dumps(verdict_json(notice), ensure_ascii=False) + "\n")
         return f"on_verdict: {problem}" if problem else ""

@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from tui.safetext import clean
 
@@ -61,5 +60,6 @@ def desktop_command(headline: str, body: str, *, alarm: bool) -> list[str]:
     if shutil.which("notify-send"):
         # The body may hold markup (Desktop Notifications Specification 1.2), so ours is escaped.
         urgency = "critical" if alarm else "normal"
-        return ["notify-send", "--app-name=gputop-hang", f"--urgency={urgency}", "--", headline, escape(body)]
+        text = body.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+        return ["notify-send", "--app-name=gputop-hang", f"--urgency={urgency}", "--", headline, text]
     return []
