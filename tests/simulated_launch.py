@@ -21,6 +21,7 @@ class Doing:
     children: dict[str, float] = field(default_factory=dict)
     wakes: float = 0.0
     """Voluntary switches of the main thread a second."""
+    rss_mib: float | None = None
 
 
 ASLEEP = Doing()
@@ -103,7 +104,8 @@ class SimulatedLaunch:
             burned[comm] = burned.get(comm, 0.0) + pct / 100.0 * dt
         return Proc(
             4000 + rank, 77, 1, "python3", doing.state, 200, int(self._cpu[rank] * 100) / 100.0,
-            read_bytes=self._read[rank], wchan=doing.wchan, voluntary_switches=int(self._woke[rank]),
+            read_bytes=self._read[rank], rss_mib=doing.rss_mib, wchan=doing.wchan,
+            voluntary_switches=int(self._woke[rank]),
             children=tuple(ChildGroup(comm, 1, burned[comm]) for comm in doing.children),
         )  # fmt: skip
 

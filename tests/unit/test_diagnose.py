@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import time
@@ -519,3 +520,53 @@ def test_a_tick_of_eight_ranks_costs_less_than_four_milliseconds() -> None:
         watch.judge()
         spent.append(time.process_time() - began)
     assert sorted(spent)[30] <= 0.004
+
+
+def test_memory_that_goes_up_and_down_is_no_growth() -> None:
+    """After a load, resident memory wobbles by 15 MiB and more; no wait is taken for an import or a reader for it."""
+    chance = random.Random(5)
+    for wobble in (5.0, 15.0, 60.0):
+        watch = loaded()
+        watch.sim.doing = {rank: replace(ASLEEP) for rank in range(8)}
+        for _ in range(120):
+            for doing in watch.sim.doing.values():
+                doing.rss_mib = 9000.0 + chance.gauss(0.0, wobble)
+            watch.tick()
+        assert watch.now.id == "hung", wobble
+        assert watch.first("slow", after=watch.sim.t - 100.0) is None, wobble
+
+
+def test_growth_is_seen_through_the_wobble() -> None:
+    """An import that reads pages which nobody counts: two MiB a second, with a wobble of five."""
+    chance = random.Random(5)
+    watch = Watch(SimulatedLaunch(2))
+    held = 0.0
+    watch.sim.doing = {rank: replace(ASLEEP) for rank in range(2)}
+    for _ in range(400):
+        held += 2.0
+        for doing in watch.sim.doing.values():
+            doing.rss_mib = 500.0 + held + chance.gauss(0.0, 5.0)
+        watch.tick()
+    assert not {said for _, said in watch.seen} & {"suspect", "hung", "crashed"}
+
+
+def test_who_is_ready_to_run_and_not_let_does_not_wait() -> None:
+    """Two ranks compute under a quota of a tenth of a core: runnable in most samples, five percent of a core each."""
+    watch = Watch(SimulatedLaunch(2))
+    sglang_until_loaded(watch.sim, watch.tick)
+    starved = Doing(cpu_pct=5.0, state="R", wchan="0")
+    watch.sim.doing = dict.fromkeys(range(2), starved)
+    watch.run(300)
+    assert (watch.now.id, watch.now.cause) == ("slow", "cpu_starved")
+    assert not {said for _, said in watch.seen} & {"suspect", "hung"}
+
+
+@pytest.mark.parametrize("dt", [1.0, 5.0, 10.0])
+def test_a_stopped_rank_is_called_in_two_looks_and_a_profilers_pause_is_not(dt: float) -> None:
+    watch = loaded(dt=dt)
+    spins = dict.fromkeys(range(8), SPINNING)
+    watch.sim.doing = spins | {3: Doing(cpu_pct=0.0, state="T", wchan="do_signal_stop")}
+    watch.run(5.0 if dt < 10.0 else 10.0, dt)
+    assert watch.now.id not in ("hung", "crashed")
+    watch.run(15.0, dt if dt < 10.0 else 5.0)
+    assert (watch.now.id, watch.now.cause, [odd.rank for odd in watch.now.odd]) == ("hung", "stopped", [3])

@@ -64,6 +64,7 @@ def test_ids_are_unique_in_a_framework() -> None:
         (r"^\.+$", ""),
         (r"iteration +(?P<n>\d+)/ *(?P<total>\d+) \|", "iteration"),
         (r"colou?r bars", "bars"),
+        (r"\b(?:alpha|beta) \d+ of\b", "alpha|beta"),
     ],
 )
 def test_required_words_are_sure(pattern: str, words: str) -> None:

@@ -54,6 +54,12 @@ def test_another_time_zone_joins_the_clock() -> None:
     assert (b or 0) - (a or 0) == 2.0 and (c or 0) - (a or 0) == 6.0
 
 
+def test_another_time_zone_joins_the_clock_after_a_silence() -> None:
+    """Forty seconds lie between the lines of two loggers, one of which stamps in UTC."""
+    a, b = read("[2026-02-22 11:42:09] a", "2026-02-22T10:42:49Z b")
+    assert (b or 0) - (a or 0) == 40.0
+
+
 def test_the_time_of_day_goes_on_over_midnight() -> None:
     a, b = read("[23:59:58] a", "[00:00:03] b")
     assert (b or 0) - (a or 0) == 5.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from tui.diagnose.facts import memory_kill
@@ -59,7 +60,20 @@ def _fatal(scene: Scene) -> Judgement | None:
         reasons.append(f"first traceback{who}: {trace.text[:200]}")
     if scene.living:
         reasons.append(f"{len(scene.living)} of its processes are still there")
-    return Judgement("crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log")
+    return Judgement(
+        "crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log",
+        culprits=_named_by_pid(scene, line),
+    )  # fmt: skip
+
+
+_PID = re.compile(r"\bpid: (\d{1,10})\)")
+
+
+def _named_by_pid(scene: Scene, line: FatalLine) -> list[Culprit]:
+    """The rank whose process id a launcher's line names (torch elastic: ``local_rank: 3 (pid: 17192)``)."""
+    found = _PID.search(line.text)
+    named = [view for view in scene.procs if found is not None and view.member.pid == int(found[1])]
+    return [(view, view.member.rank, "the launcher says that it ended first") for view in named]
 
 
 def _nothing_since(scene: Scene, line: FatalLine) -> bool:

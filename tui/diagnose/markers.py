@@ -216,7 +216,8 @@ def _clauses(flat: str, groups: list[str]) -> Clauses:
     plain = re.sub(r"\\[sdbD][*?+]?| [*+]", " ", plain)
     plain = re.sub(r"\\[wWS][*?+]?|[^ ][*?]|\.\+?", _HOLE, plain)
     words = re.findall(rf"(?<![A-Za-z{_HOLE}])[A-Za-z]{{3,}}(?![A-Za-z{_HOLE}+])", plain)
-    inner = [_clauses(groups[int(i)], groups) for i in re.findall(r"(?<![A-Za-z}])\{(\d+)\}(?![A-Za-z{])", flat)]
+    spaced = re.sub(r"\\[sdbD]", " ", flat)
+    inner = [_clauses(groups[int(i)], groups) for i in re.findall(r"(?<![A-Za-z}])\{(\d+)\}(?![A-Za-z{])", spaced)]
     return (*((word,) for word in dict.fromkeys(words)), *(clause for clauses in inner for clause in clauses))
 
 

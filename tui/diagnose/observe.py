@@ -26,6 +26,7 @@ from tui.track import COVERED
 _STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "TtZX")
 
 
+LAUNCHERS = frozenset({"launcher", "raylet"})
 WEIGHTS_MIB = 2500.0
 STOPPED_S = 14.0
 """A profiler, a debugger that takes stacks, or a supervisor that holds a process is done sooner."""
@@ -218,6 +219,11 @@ class Scene:
         return self.ranks or self.living
 
     @cached_property
+    def only_launchers(self) -> bool:
+        """Whether all that lives waits for others by its trade: of its threads none can be in a deadlock of ours."""
+        return not self.ranks and bool(self.living) and all(view.member.role in LAUNCHERS for view in self.living)
+
+    @cached_property
     def helpers(self) -> list[ProcView]:
         """Living processes that are no ranks, where ranks are known: front ends, engine cores, launchers."""
         return [view for view in self.living if view.member.rank is None] if self.ranks else []
@@ -364,9 +370,17 @@ class Scene:
 
     @cached_property
     def xids(self) -> list[Xid]:
-        """Grave GPU faults in the kernel log, oldest first; consequences and warnings are left out."""
+        """Grave GPU faults, oldest first: what the driver told of the launch's GPUs while they were watched, then the
+        kernel log's; consequences and warnings are left out."""
+        ours = {(gpu.host, gpu.index) for gpu in self.gpus}
+        told = [
+            Xid(number, f"the driver reports Xid {number} on GPU {gpu.index}", self.now, True)
+            for host in self.hosts
+            for gpu in host.last_gpus
+            for number in (gpu.xids if (host.name, gpu.index) in ours else ())
+        ]
         found = [xid(line, t, fresh) for line, t, fresh in self.kernel_lines if "Xid" in line]
-        return [item for item in found if item is not None and item.grave]
+        return [item for item in (*told, *found) if item is not None and item.grave]
 
     def fact_number(self, name: str, within_s: float) -> float | None:
         """The newest such fact as a number; a fact may carry more beside it."""

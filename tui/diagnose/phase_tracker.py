@@ -18,6 +18,7 @@ from tui.diagnose.tracebacks import Traceback
 _BURST_S = 20.0
 """Lines of one kind without a rank that come closer than this are one event of several ranks."""
 
+_CARRIERS = frozenset({"ray"})
 _YOUNG = frozenset({"unknown", "import", "wait_resources"})
 _EARLY = _YOUNG | {"spawn", "dist_init"}
 _DYING_S = 3.0
@@ -85,8 +86,10 @@ class Run:
 
     @property
     def framework(self) -> str | None:
-        """The framework of which the most kinds of lines were seen; ``None`` where no framework's own was."""
-        return self._votes.most_common(1)[0][0] if self._votes else None
+        """The framework of which the most kinds of lines were seen; ``None`` where no framework's own was. What only
+        carries it counts where nothing else does."""
+        votes = self._votes.most_common()
+        return next((name for name, _ in votes if name not in _CARRIERS), votes[0][0] if votes else None)
 
     @property
     def advanced(self) -> bool:

@@ -12,7 +12,9 @@ from tui.numbers import median
 _STATES_S = 20.0
 """The window over which the states of a process are counted."""
 
-_BLOCKED = float(ord("D"))
+_BLOCKED, _RUNNABLE = float(ord("D")), float(ord("R"))
+STATES_ENOUGH = 4
+"""So many states must have been read to say that a process is mostly ready to run."""
 
 
 def proc_view(
@@ -51,10 +53,18 @@ def proc_view(
         grows=_grows(host, proc, now, look_s),
         wakes=rate("voluntary_switches"),
         blocked_share=states.count(_BLOCKED) / len(states) if states else 0.0,
+        ready_share=_ready_share(states),
         blocked_now=_BLOCKED in track.values("state", now - gauge_s, now),
         cpu_long=_cpu_long(host, proc, now) if state == "D" else None,
         coverage=track.coverage(since, now, host.gap_s) if now > since else 0.0,
     )
+
+
+def _ready_share(states: list[float]) -> float:
+    """The share of samples that saw it running or ready to; 0 where that is over, or too few saw it."""
+    if len(states) < STATES_ENOUGH or _RUNNABLE not in states[-2:]:
+        return 0.0
+    return states.count(_RUNNABLE) / len(states)
 
 
 def _cpu_long(host: HostHistory, proc: ProcTrack, now: float) -> float | None:

@@ -127,7 +127,7 @@ class Stamps:
     """One log's stamps on one clock, though several kinds may stand in it.
 
     A kind that appears later is joined on: kinds of other years (none at all) or of other time zones (a difference of
-    whole quarters of an hour) are shifted to where the log was at that moment.
+    whole quarters of an hour, or of whole hours and a silence) are shifted to where the log was at that moment.
     """
 
     def __init__(self) -> None:
@@ -158,7 +158,8 @@ class Stamps:
         if abs(ahead) > 30 * _DAY:
             return -ahead
         zones = round(ahead / _QUARTER) * _QUARTER
-        return -zones if 2 * _QUARTER <= abs(zones) <= 14 * 3600 and abs(ahead - zones) < 5.0 else 0.0
+        silence = 120.0 if zones % 3600.0 == 0.0 else 5.0  # between two loggers' lines
+        return -zones if 2 * _QUARTER <= abs(zones) <= 14 * 3600 and -5.0 < ahead - zones < silence else 0.0
 
 
 class BarClock:

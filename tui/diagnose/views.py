@@ -47,7 +47,8 @@ MB = 1e6
 class ProcView:
     """A process of the launch over the look window. Rates in percent of a core and bytes a second.
 
-    ``blocked_share``: of the last samples, those in uninterruptible sleep; ``blocked_now``: whether one of the newest
+    ``blocked_share``: of the last samples, those in uninterruptible sleep; ``ready_share``: those running, or ready to;
+    ``blocked_now``: whether one of the newest
     two is. ``cpu_long``: as ``cpu``, over :data:`LONG_S`. ``grows``: its memory, over
     :data:`LONG_S`. ``wakes``: voluntary switches of its main thread a second.
     """
@@ -67,6 +68,7 @@ class ProcView:
     grows: bool = False
     wakes: float | None = None
     blocked_share: float = 0.0
+    ready_share: float = 0.0
     blocked_now: bool = False
     cpu_long: float | None = None
     coverage: float = 0.0
@@ -86,7 +88,13 @@ class ProcView:
             and not self.moves_bytes
             and not self.in_storage
             and not self.grows
+            and not self.starved
         )
+
+    @property
+    def starved(self) -> bool:
+        """Is ready to run in most samples and gets little of a core: it does not wait, it is kept waiting."""
+        return self.present and self.ready_share >= 0.5 and self.cpu is not None and self.cpu < ASLEEP_PCT
 
     @property
     def one_core(self) -> bool:

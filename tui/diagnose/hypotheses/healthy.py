@@ -50,7 +50,7 @@ def _children_or_cpu(scene: Scene) -> str:
 def _cpu_bound_capture(scene: Scene) -> list[Prediction]:
     return [
         expect("rank_cpu", "ranks compute on the CPU", seen.cpu(scene), _known(scene, bool(cpu_workers(scene)))),
-        expect("gpus", "the GPUs wait for it", seen.gpus(scene), not scene.gpu_kinds.get("works")),
+        expect("gpus", "the GPUs wait for it", seen.gpus(scene), _no_gpu(scene, "works")),
     ]
 
 
@@ -87,19 +87,32 @@ def _importing(scene: Scene) -> list[Prediction]:
 
 
 def _repacking(scene: Scene) -> list[Prediction]:
-    works = bool(scene.gpu_kinds.get("works")) or any(gpu.mem_moved for gpu in scene.gpus)
+    moved = [gpu for gpu in scene.gpus if gpu.mem_moved]
+    works, busy = bool(scene.gpu_kinds.get("works")), cpu_workers(scene)
+    said = [
+        *([seen.doing(busy)] if busy else []),
+        *([seen.gpus(scene)] if works else []),
+        *([f"memory of {len(moved)} GPUs moved within {scene.gauge_s:.0f} s"] if moved else []),
+    ] or [seen.cpu(scene), seen.gpus(scene)]
     return [
         expect(
             "rank_cpu",
             "busy cores, GPU kernels or moving GPU memory",
-            f"{seen.cpu(scene)}; {seen.gpus(scene)}",
-            _known(scene, works or bool(cpu_workers(scene))),
+            "; ".join(said),
+            _known(scene, works or bool(moved) or bool(busy)),
         )
     ]
 
 
 def _autotune(scene: Scene) -> list[Prediction]:
     return [expect("gpus", "GPUs work in bursts", seen.gpus(scene), _gpu_works(scene))]
+
+
+def _no_gpu(scene: Scene, kind: str) -> bool | None:
+    """Whether no GPU does so; unknown where that of some is unknown."""
+    if scene.gpu_kinds.get(kind):
+        return False
+    return None if scene.gpu_kinds.get("unknown") else True
 
 
 def _gpu_works(scene: Scene) -> bool | None:
@@ -128,12 +141,16 @@ def _starved(scene: Scene) -> list[Prediction]:
     said += "" if quota is None else f", {quota:g} cores are all it may use"
     burned = sum((view.cpu or 0.0) + (view.children or 0.0) for view in scene.living)
     allowed = 10.0 if quota is None else min(10.0, 50.0 * quota)
+    starved = [view for view in scene.workers if view.starved]
+    if starved:
+        burned_so = sum(view.cpu or 0.0 for view in starved)
+        said = f"{seen.who(starved)} ready to run in most samples, and let for {burned_so:.0f} % of a core"
+        allowed = 1.0
+    throttled = bool(starved) or (None if share is None else share >= 50.0)
     return [
-        expect(
-            "cgroup", "the control group is throttled half of the time", said, None if share is None else share >= 50.0
-        ),
+        expect("cgroup", "throttled half of the time, or ready to run and not let", said, throttled),
         expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= allowed)),
-        expect("gpus", "no GPU spins", seen.gpus(scene), not scene.spinning),
+        expect("gpus", "no GPU spins", seen.gpus(scene), not scene.spinning and _no_gpu(scene, "spins")),
     ]
 
 

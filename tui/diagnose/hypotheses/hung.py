@@ -61,7 +61,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "rank_missing",
         ranks.rank_missing,
-        frozenset({"dist_init", "spawn", "wait_resources", "unknown"}),
+        frozenset({"import", "spawn", "dist_init", "wait_resources", "unknown"}),
         patience=8.0,
         probe="snapshot",
         wants=("sockets",),

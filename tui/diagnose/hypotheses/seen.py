@@ -84,8 +84,8 @@ def cpu(scene: Scene) -> str:
         )
         if group
     ]
-    rest = sum(view.cpu or 0.0 for view in views)
-    return "; ".join(parts) + f"; {rest / 100:.1f} cores in all"
+    together = sum(view.cpu or 0.0 for view in views) / 100.0
+    return "; ".join(parts) + (f"; {together:.1f} cores in all" if together >= 1.0 and len(views) > 1 else "")
 
 
 def gpus(scene: Scene) -> str:
@@ -96,7 +96,7 @@ def gpus(scene: Scene) -> str:
         ("works", "working"),
         ("spins", "at {util:.0f} % with the memory controller at {mem}"),
         ("idle", "at {util:.0f} %"),
-        ("unknown", "not known"),
+        ("unknown", "of unknown load"),
     ):
         group = [gpu for gpu in scene.gpus if gpu.kind == kind]
         if not group:
