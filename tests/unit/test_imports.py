@@ -39,7 +39,7 @@ def test_the_core_needs_the_standard_library_alone() -> None:
     assert not loaded & set(HEAVY)
 
 
-@pytest.mark.parametrize("package", ["session", "headless", "collect", "demo", "cli"])
+@pytest.mark.parametrize("package", ["session", "headless", "collect", "demo", "cli", "config", "notices"])
 def test_only_the_interface_imports_textual(package: str) -> None:
     loaded = loaded_after(f"import {', '.join(modules_below(package))}")
     assert "textual" not in loaded

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from tui.config.settings import Settings, load
 from tui.errors import Exit
+
+if TYPE_CHECKING:
+    from tui.ui.app import GputopApp
+    from tui.ui.session_like import SessionLike
 
 LEAD = 10
 
@@ -18,10 +23,10 @@ def run(*, example: bool) -> Exit:
         sys.stdout.write(example_text())
         return Exit.READY
     settings = load()
-    theme, keys, problems = _as_the_screen_would(settings)
-    for row in _rows(settings, theme, keys):
+    app = _as_the_screen_would(settings)
+    for row in _rows(settings, app):
         print(row)
-    for problem in problems:
+    for problem in app.theme_failures:
         print(f"gputop-hang: {problem}", file=sys.stderr)
     return Exit.READY
 
@@ -31,21 +36,22 @@ def example_text() -> str:
     return files("tui.config").joinpath("example.toml").read_text(encoding="utf-8")
 
 
-def _as_the_screen_would(settings: Settings) -> tuple[str, Mapping[str, str], list[str]]:
-    """The theme that is worn, the keys that differ, and what was left out; opens the application without running it.
+def _as_the_screen_would(settings: Settings) -> GputopApp:
+    """The application, opened and not run: only it knows which themes and keys there are.
 
     Raises: UsageError where a theme or a key cannot be used.
     """
     from tui.ui.app import GputopApp
 
-    def no_session() -> object:
+    def no_session() -> SessionLike:
         raise AssertionError("the application is not run")
 
-    app = GputopApp(no_session, settings=settings)  # pyright: ignore[reportArgumentType]
-    return app.theme, {id: app.keys[id] for id in app.keys.remapped}, app.theme_failures
+    return GputopApp(no_session, settings=settings)
 
 
-def _rows(settings: Settings, theme: str, keys: Mapping[str, str]) -> Iterable[str]:
+def _rows(settings: Settings, app: GputopApp) -> Iterable[str]:
+    from tui.ui.themes import shipped
+
     path = settings.path
     if settings.text is None:
         yield _row("file", [f"{path} is not there: what follows are the defaults"])
@@ -57,8 +63,11 @@ def _rows(settings: Settings, theme: str, keys: Mapping[str, str]) -> Iterable[s
         yield _row("group", [f"@{name}", *hosts])
     for host, paths in settings.logs.items():
         yield _row("log", [host, *paths])
-    yield _row("theme", [theme + ("" if settings.theme else " (suits this terminal)")])
-    yield _row("keys", [f"{id} = {key!r}" for id, key in keys.items()] or ["as the help in the monitor shows them"])
+    yield _row("theme", [app.theme + ("" if settings.theme else " (suits this terminal)")])
+    yield _row("", [f"there are {', '.join(app.theme_names)}"])
+    yield _row("", [f"yours go into {path.parent / 'themes' if path else 'themes'}, from a copy of one in {shipped()}"])
+    keys = [f"{id} = {app.keys[id]!r}" for id in app.keys.remapped]
+    yield _row("keys", keys or ["as the help in the monitor shows them"])
     notices = settings.notices
     on = [name for name in ("title", "bell", "terminal", "desktop") if getattr(notices, name)]
     yield _row("notices", on or ["none"])
