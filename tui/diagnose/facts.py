@@ -19,7 +19,7 @@ from tui.model import Fact
 LOCKS_S = 180.0
 """For so long a look at lock files counts; the newest look of a host replaces what an older one found."""
 
-HOLDUPS_S = 90.0
+HOLDUPS_S = 180.0
 SHM_S = 300.0
 DEATH_S = 20.0
 """A kernel line that tells of a death belongs to a process that was seen to end within this."""

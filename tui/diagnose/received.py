@@ -8,7 +8,7 @@ from typing import Any, cast
 from tui.diagnose.answers import number
 from tui.history import HostHistory
 
-FRESH_S = 30.0
+FRESH_S = 45.0
 """The rate between the last two looks, in seconds, stands for now."""
 
 

@@ -14,21 +14,22 @@ from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.model import Prediction, Wanted
 
-EVERY_S: Mapping[str, float] = {
-    "threads": 20.0,
-    "locks": 15.0,
-    "surroundings": 10.0,
-    "kernel_log": 15.0,
-    "sockets": 10.0,
-}
+EVERY_S: Mapping[str, float] = {"locks": 15.0, "surroundings": 10.0, "kernel_log": 15.0, "sockets": 10.0}
 EVERY_ELSE_S = 20.0
 """How old the answer to a look may be, in seconds, before it is asked for again."""
 
-SELDOM_S = 60.0
-"""The same where every explanation that asks for it is refuted by something else, or all has been said."""
+AT_WORK_S = 30.0
+"""The same of a launch that is seen at work."""
 
-SETTLED_S = 300.0
-"""A stall of this length has been looked at from all sides."""
+REFUTED_S = 60.0
+"""The same where every explanation that asks for it is refuted by something else."""
+
+PACE, SLOWEST_S = 0.2, 150.0
+"""A stall that has lasted for long is looked at more rarely: after a fifth of its length, but before the answers are
+too old to count."""
+
+DEATH_S = 120.0
+"""For so long after a death it is asked what the host says of it."""
 
 QUIET_LOG_S = 20.0
 """For so long a log is still before a launch that is at work is asked what slows it."""
@@ -57,15 +58,20 @@ def _kinds(scene: Scene, judgement: Judgement) -> dict[str, float]:
     """The kinds of look that would help now, and how old an answer may be."""
     kinds: dict[str, float] = {FIRST_LOOK: ALWAYS}
     if judgement.id == "crashed":
-        return dict.fromkeys(OF_THE_DEAD, SELDOM_S / 4)
+        return dict.fromkeys(OF_THE_DEAD, AT_WORK_S / 2) if _died_lately(scene) else kinds
+    slower = AT_WORK_S if judgement.id == "slow" else min(SLOWEST_S, PACE * judgement.quiet_s)
     for hypothesis, open_yet in _asking(scene, judgement):
         for what in hypothesis.wants:
-            often = open_yet and judgement.quiet_s < SETTLED_S
-            every_s = EVERY_S.get(what, EVERY_ELSE_S) if often else SELDOM_S
+            every_s = max(slower, EVERY_S.get(what, EVERY_ELSE_S) if open_yet else REFUTED_S)
             kinds[what] = min(every_s, kinds.get(what, ALWAYS))
     if judgement.still:
-        kinds["threads"] = EVERY_ELSE_S
+        kinds["threads"] = max(EVERY_ELSE_S, min(REFUTED_S, slower))
     return kinds
+
+
+def _died_lately(scene: Scene) -> bool:
+    ended = [died for view in scene.dead if (died := scene.died_t(view)) is not None]
+    return any(scene.now - died <= DEATH_S for died in ended) or scene.watched_s <= DEATH_S
 
 
 def _asking(scene: Scene, judgement: Judgement) -> Iterable[tuple[Hypothesis, bool]]:
