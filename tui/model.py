@@ -15,7 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from tui.stacks.called import Called
 
 VerdictId: TypeAlias = str
 """``progressing slow waiting suspect hung crashed ended ready unknown``; readers accept ids they do not know."""
@@ -529,6 +532,8 @@ class Dump:
     native: tuple[ProcessStacks, ...] = ()
     """With C frames, where those were asked for."""
     raw: tuple[Raw, ...] = ()
+    called: tuple[Called, ...] = ()
+    """What the ranks have called, by the flight recorder and by NCCL RAS."""
     evidence: Mapping[str, Any] | None = None
     """What these stacks say for and against causes, as the diagnosis reads it; once the dump is done."""
 

@@ -38,6 +38,10 @@ class BatchCache:
             pass
 
 
+def trace() -> bytes:
+    return torch._C._distributed_c10d._dump_fr_trace()  # pyright: ignore
+
+
 def record_on_demand(rank: int) -> None:
     """What ``HeartbeatMonitor`` of ProcessGroupNCCL does: a byte in the pipe makes a file of the recorder's content."""
     pipe = os.environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] + f"{rank}.pipe"
@@ -47,8 +51,7 @@ def record_on_demand(rank: int) -> None:
     def watch() -> None:
         while True:
             if os.read(fd, 100):
-                trace = torch._C._distributed_c10d._dump_fr_trace()  # pyright: ignore
-                Path(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + str(rank)).write_bytes(trace)
+                Path(os.environ["TORCH_FR_DUMP_TEMP_FILE"] + str(rank)).write_bytes(trace())
             time.sleep(0.2)
 
     threading.Thread(target=watch, name="pipe-watch", daemon=True).start()
@@ -74,6 +77,8 @@ def main(case: str, odd: int, folder: Path) -> None:
     record_on_demand(rank)
     cache = BatchCache()
     for step in range(1000):
+        if step == 1:
+            trace()  # reads symbols the first time, for a second of CPU: not while somebody waits for all eight
         if step == 3:
             (folder / f"rank{rank}").write_text(str(os.getpid()))
         train_step(rank, step, case, odd, cache)

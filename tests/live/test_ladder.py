@@ -190,6 +190,16 @@ async def test_native_stacks_leave_nobody_stopped(jobs: dict[str, Job]) -> None:
     jobs["lock"].assert_untouched()
 
 
+def test_the_command_prints_every_source_and_every_step(jobs: dict[str, Job]) -> None:
+    said = dump_json(*jobs["skip"].pids())
+    assert said["odd_ranks"] == [ODD]
+    (called,) = said["called"]
+    assert called["findings"][0]["ranks"] == [ODD] and called["known"] == list(range(SIZE))
+    assert [s["method"] for s in said["steps"]] == ["/proc", "py-spy", "flight recorder", "/proc again", "py-spy again"]
+    assert all(s["duration_s"] is not None and s["error"] is None and s["started_wall"] for s in said["steps"])
+    jobs["skip"].assert_untouched()
+
+
 @pytest.mark.parametrize("case", ["lock", "skip"])
 def test_abort_brings_eight_of_eight_each_with_its_rank(case: str, jobs: dict[str, Job]) -> None:
     """torchrun would end seven of them within 0.2 s of the first death: it is held meanwhile, and ends by itself then.

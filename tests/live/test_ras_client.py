@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.agent_client import AgentClient, identity_of
+from tests.conftest import missing, need_program
 from tests.watching import Watcher, watched
 from tui.collect.local import LocalChannel
 from tui.model import Launch, Member
@@ -122,6 +123,28 @@ def test_nobody_is_asked_where_there_is_no_ras() -> None:
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_a_container_with_a_network_of_its_own_is_asked_inside() -> None:
+    """Its loopback is another one: the client steps in for the question, as root may."""
+    unshare, ip = need_program("unshare"), need_program("ip")
+    if os.getuid() != 0:
+        missing("needs root for a network namespace")
+    script = f'{ip} link set lo up && exec "$@"'
+    command = [sys.executable, "-m", "tests.ras_standin", "28028", "json", str(SAMPLES / "ok.json.txt")]
+    inside = subprocess.Popen(
+        [unshare, "--net", "sh", "-c", script, "sh", *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        assert inside.stdout and inside.stdout.readline() == "28028\n"
+        (row,) = asked(inside.pid)
+        assert row["address"] == "localhost:28028" and '"communicators"' in body_of(row)
+    finally:
+        inside.kill()
+        inside.communicate()
 
 
 def _body(pids: list[int], counts: list[int]) -> str:

@@ -55,7 +55,7 @@ async def run(
             return Exit.NO_LAUNCH if watched.reached else Exit.NO_HOST
         dump = await _take(watched, launch, abort)
     processes = [*failed, *dump.processes]
-    show(processes, dump.merged or merge(processes), not json)
+    show(processes, dump.merged or merge(processes), not json, dump.called, dump.steps)
     return Exit.READY if any(t.frames for p in processes for t in p.threads) else Exit.UNDECIDED
 
 

@@ -7,16 +7,21 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from tui.model import MergedStacks, ProcessStacks
+from tui.model import MergedStacks, ProcessStacks, Step
 from tui.stacks.called import Called
 from tui.stacks.tree import draw, tree
 
 MOST_FINDINGS = 8
 
 
-def as_json(processes: Sequence[ProcessStacks], merged: MergedStacks, called: Sequence[Called] = ()) -> dict[str, Any]:
+def as_json(
+    processes: Sequence[ProcessStacks],
+    merged: MergedStacks,
+    called: Sequence[Called] = (),
+    steps: Sequence[Step] = (),
+) -> dict[str, Any]:
     """Version 1 of the dump's JSON: keys may be added, none renamed; null is unknown. ``called`` is what flight
-    recorders and NCCL RAS say."""
+    recorders and NCCL RAS say, ``steps`` how what was found was taken."""
     return {
         "v": 1,
         "processes": [_process_json(p) for p in processes],
@@ -28,6 +33,7 @@ def as_json(processes: Sequence[ProcessStacks], merged: MergedStacks, called: Se
         "odd": [asdict(odd) for odd in merged.odd],
         "why": merged.why,
         "called": [asdict(one) | {"known": sorted(one.known)} for one in called],
+        "steps": [asdict(step) for step in steps],
     }
 
 
@@ -37,16 +43,20 @@ def _process_json(process: ProcessStacks) -> dict[str, Any]:
 
 
 def show(
-    processes: Sequence[ProcessStacks], merged: MergedStacks, as_text: bool, called: Sequence[Called] = ()
+    processes: Sequence[ProcessStacks],
+    merged: MergedStacks,
+    as_text: bool,
+    called: Sequence[Called] = (),
+    steps: Sequence[Step] = (),
 ) -> None:
     """Print all of it to stdout; the verdict's sentence comes first."""
     if not as_text:
-        print(json.dumps(as_json(processes, merged, called), ensure_ascii=False))
+        print(json.dumps(as_json(processes, merged, called, steps), ensure_ascii=False))
         return
     if merged.why:
         print(merged.why)
     if merged.groups:
-        print("", *draw(tree(merged.groups)), sep="\n")
+        print("", *draw(tree(merged.groups, processes)), sep="\n")
     findings = [(one.source, f.says) for one in called for f in one.findings[:MOST_FINDINGS]]
     told = [
         f"{source[:1].upper()}{source[1:]}: {says}."

@@ -76,6 +76,7 @@ class Climb:
             if native:
                 await self._native()
         except HostError as error:
+            self._taking.note(str(error))
             self.fail(str(error))
 
     def fail(self, error: str) -> None:
@@ -225,10 +226,10 @@ class Climb:
     # ---------------------------------------------------------------------------------------------------------- native
 
     async def _native(self) -> None:
-        """C frames too. py-spy stops each process for it; the agent leaves alone what is in an uninterruptible wait or
-        stopped already, and sees to it that none stays stopped. They stand only where every rank gave them: stacks
-        with and without C frames do not compare."""
-        members = [m for m in self._members if self._has_frames(m)]
+        """C frames of the ranks too. py-spy stops each process for it; the agent leaves alone what is in an
+        uninterruptible wait or stopped already, and sees to it that none stays stopped."""
+        ranks = self._taking.launch.ranks()
+        members = [m for m in self._members if self._has_frames(m) and (m in ranks or not ranks)]
         if not members:
             return
         self._taking.note(f"native stacks of {len(members)} processes on {self._host.name}: {PAUSES}")

@@ -171,6 +171,7 @@ class Taking:
             before=tuple(self._before.values()),
             native=tuple(self._native.values()),
             raw=tuple(self.raw),
+            called=self.called,
             evidence=evidence,
         )
 

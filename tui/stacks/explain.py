@@ -12,14 +12,19 @@ def pyspy_error(said: str, ptrace_scope: int | None = None) -> str:
     if re.search(r"[Pp]ermission|not permitted|may not look|EPERM|EACCES|os error (1|13)\b", said):
         if ptrace_scope == 1:
             return (
-                "py-spy may not read it: kernel.yama.ptrace_scope is 1 there; log in as root, or have root run "
-                "“sysctl kernel.yama.ptrace_scope=0”."
+                "py-spy may not read it: kernel.yama.ptrace_scope is 1 there; log in as root or give --sudo, or have "
+                "root run “sysctl kernel.yama.ptrace_scope=0”."
             )
-        if ptrace_scope in (2, 3):
-            return f"py-spy may not read it: kernel.yama.ptrace_scope is {ptrace_scope} there; log in as root."
+        if ptrace_scope == 2:
+            return "py-spy may not read it: kernel.yama.ptrace_scope is 2 there; log in as root or give --sudo."
+        if ptrace_scope == 3:
+            return (
+                "py-spy may not read it: kernel.yama.ptrace_scope is 3 there, which forbids it to root too until the "
+                "next boot; SIGABRT (A) still brings stacks."
+            )
         return (
-            "py-spy may not read it: log in as the user who started it or as root; a container needs the capability "
-            "SYS_PTRACE."
+            "py-spy may not read it: log in as the user who started it or as root, or give --sudo; a container needs "
+            "the capability SYS_PTRACE."
         )
     if re.search(r"reused|another process", said):
         return "its pid belongs to another process by now: look again."
