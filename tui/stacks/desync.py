@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tui.stacks.called import BLAMES, Called, Finding
-from tui.stacks.flight import Call, FlightRecord
+from tui.stacks.flight import Call, FlightRecord, Group
 from tui.stacks.frames import ranges
 
 SOURCE = "the flight recorder"
@@ -60,7 +60,7 @@ class _Team:
 
 def called(records: Mapping[int, FlightRecord]) -> Called:
     """Compare the records; keys are global ranks. Ranks that are not among them are unknown."""
-    teams = [_team(name, records) for name in dict.fromkeys(n for r in records.values() for n in r.groups)]
+    teams = _teams(records)
     found = [finding for team in teams if (finding := _judge(team)) is not None]
     found += _pairs(records, teams)
     order = ["other_call", "other_size", "uncalled", "not_begun", "circle", "unfinished"]
@@ -68,25 +68,35 @@ def called(records: Mapping[int, FlightRecord]) -> Called:
     return Called(SOURCE, tuple(found), frozenset(records))
 
 
-def _team(name: str, records: Mapping[int, FlightRecord]) -> _Team:
-    own = {rank: record.groups[name] for rank, record in records.items() if name in record.groups}
+def _teams(records: Mapping[int, FlightRecord]) -> list[_Team]:
+    own: dict[str, dict[int, Group]] = {}
+    calls: dict[str, dict[int, dict[int, list[Call]]]] = {}
+    for rank, record in records.items():
+        for name, group in record.groups.items():
+            own.setdefault(name, {})[rank] = group
+        for call in record.calls:
+            if not call.p2p:
+                calls.setdefault(call.group, {}).setdefault(rank, {}).setdefault(call.seq, []).append(call)
+    return [_team(name, groups, calls.get(name, {}), records) for name, groups in own.items()]
+
+
+def _team(
+    name: str,
+    own: Mapping[int, Group],
+    calls: Mapping[int, Mapping[int, Sequence[Call]]],
+    records: Mapping[int, FlightRecord],
+) -> _Team:
     titles = [group.title for group in own.values()]
     title = next((t for t in titles if t not in (name, f"group {name}")), titles[0])
     told = {m for group in own.values() for m in group.members}
-    told_by_config = bool(told)
+    by_config = bool(told)
     if not told and (title == "default_pg" or name == "0"):
         told = set(records)
     members = tuple(sorted(told or own))
     called = {r: own[r].called if r in own else 0 for r in members if r in records}
     done = {r: own[r].done if r in own else 0 for r in called}
-    calls: dict[int, dict[int, tuple[Call, ...]]] = {}
-    for rank in called:
-        mine: dict[int, list[Call]] = {}
-        for call in records[rank].calls:
-            if call.group == name and not call.p2p:
-                mine.setdefault(call.seq, []).append(call)
-        calls[rank] = {seq: tuple(some) for seq, some in mine.items()}
-    return _Team(name, title, members, told_by_config, called, done, calls)
+    mine = {r: {seq: tuple(some) for seq, some in calls.get(r, {}).items()} for r in called}
+    return _Team(name, title, members, by_config, called, done, mine)
 
 
 def _judge(team: _Team) -> Finding | None:

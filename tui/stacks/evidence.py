@@ -68,7 +68,7 @@ def speaks_for(
 ) -> Testimony:
     """Weigh the stacks of all processes of a launch; the arguments are those of :func:`tui.stacks.merge.merge`."""
     stands, judgement = weigh(processes, called, before)
-    named = [s for s in stands if s in judgement.odd]
+    named = judgement.odd
     counts_move = any(c.moves for c in called)
     firm = any(c.blamed and c.blamed == judgement.ranks for c in called) or (
         bool(named) and all(s.moved is False for s in named)

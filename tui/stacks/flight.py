@@ -151,8 +151,12 @@ def _groups(top: Mapping[str, Any], rows: list[Mapping[str, Any]], calls: tuple[
         local[name] = str(_number(row.get("pg_id")) if _number(row.get("pg_id")) is not None else name)
     titles |= {name: name for name in members if name and name not in titles}
     groups: dict[str, Group] = {}
+    by_group: dict[str, list[Call]] = {}
+    for call in calls:
+        if not call.p2p:
+            by_group.setdefault(call.group, []).append(call)
     for name, title in titles.items():
-        own = [c for c in calls if c.group == name and not c.p2p]
+        own = by_group.get(name, [])
         said = status.get(local.get(name, name), {})
         called = max([c.seq for c in own], default=0)
         called = max(called, _number(said.get("last_enqueued_collective")) or 0)

@@ -87,15 +87,15 @@ def judge(stands: Sequence[Stand], called: Sequence[Called] = ()) -> Judgement:
 
 def _judge(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
     ranks = [s for s in stands if s.rank is not None] or [s for s in stands if s.kind != "supervise"]
-    others = [s for s in stands if s not in ranks]
+    others = _without(stands, ranks)
     blamed = next((c for c in called if c.blamed), None)
     if not ranks:
         return _by_calls(blamed, []) or _nothing(stands, called)
     waiting = [s for s in ranks if s.kind in WAITING] or [s for s in ranks if s.kind == "socket"]
     idle = [s for s in ranks if s.kind in IDLE]
-    elsewhere = [s for s in ranks if s not in waiting and s not in idle]
+    elsewhere = _without(ranks, [*waiting, *idle])
     holding = [s for s in elsewhere if s.inside in WAITING]
-    outside = [s for s in elsewhere if s not in holding]
+    outside = _without(elsewhere, holding)
     if outside and (waiting or idle or holding):
         return _elsewhere(outside, [*waiting, *holding], idle)
     if outside:
@@ -114,6 +114,11 @@ def _judge(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
     return (
         _all_wait(waiting) if waiting else Judgement((), f"{_rest(idle, everyone=True).capitalize()}: nothing is due.")
     )
+
+
+def _without(stands: Sequence[Stand], those: Sequence[Stand]) -> list[Stand]:
+    gone = set(those)
+    return [stand for stand in stands if stand not in gone]
 
 
 def _nothing(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
@@ -203,7 +208,7 @@ def _lone(waiting: Sequence[Stand]) -> Judgement | None:
     if len(places) != 2 or places[1][1] != 1 or places[0][1] < 3:
         return None
     lone = [s for s in waiting if s.path == places[1][0]]
-    rest = [s for s in waiting if s not in lone]
+    rest = _without(waiting, lone)
     called = f", called in {place(lone[0].thread)}"
     return Judgement(
         tuple(lone), f"{_clause(lone)}{called}; {_rest(rest)}: it left out a call or made one too many.", _rest(rest)

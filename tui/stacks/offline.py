@@ -62,7 +62,7 @@ def read(files: Iterable[tuple[str, bytes]]) -> Reading:
     dumps: list[ProcessStacks] = []
     for path, some in sent.faults:
         dumps += _faults(path, some, known)
-    processes, before = _one_each([*sent.processes, *dumps, *_silent(sent)])
+    processes, before = _one_each([*sent.processes, *dumps, *_silent(sent)][:MOST_PROCESSES])
     called = [desync.called(sent.records)] if sent.records else []
     if sent.answers:
         called.append(_ras(sent.answers, processes))
@@ -251,5 +251,6 @@ def _process(
     return ProcessStacks(host=name, pid=pid, rank=rank, method=method, threads=threads)
 
 
+MOST_PROCESSES = 16384
 MOST_BYTES = pickled.MOST_BYTES
 """Of one file; a log may be longer, its end has the dumps."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -25,6 +26,8 @@ SOURCE = "NCCL RAS"
 MOST_CHARACTERS = 64 << 20
 MOST_COMMS = 65536
 MOST_RANKS = 1 << 17
+MOST_OPS = 64
+"""NCCL counts five."""
 
 _TEXT = 200
 
@@ -238,7 +241,12 @@ def _from_text(text: str) -> Answer:
         elif comm is not None:
             _member(comm, match)
     lost = {(d.host, d.pid) for d in dead}
-    return Answer(version, tuple(_closed(c, lost) for c in opened.values()), tuple(dead), states)
+    comms: list[Comm] = []
+    room = MOST_RANKS
+    for one in opened.values():
+        comms.append(_closed(one, lost, room))
+        room -= len(comms[-1].ranks)
+    return Answer(version, tuple(comms), tuple(dead), states)
 
 
 def _member(comm: _Open, match: re.Match[str]) -> None:
@@ -257,15 +265,12 @@ def _member(comm: _Open, match: re.Match[str]) -> None:
         else:
             rank["counts"][comm.op] = count
             if match["at"] or match["no"]:
-                steps = comm.steps.setdefault(comm.op, {})
-                steps[count] = max(
-                    steps.get(count, 0), sum(r["counts"].get(comm.op) == count for r in comm.ranks.values())
-                )
+                comm.steps.setdefault(comm.op, {}).setdefault(count, 0)
 
 
-def _closed(comm: _Open, lost: set[tuple[str | None, int | None]]) -> Comm:
-    for op, steps in comm.steps.items():
-        _fill(comm, op, steps)
+def _closed(comm: _Open, lost: set[tuple[str | None, int | None]], room: int) -> Comm:
+    for op, steps in list(comm.steps.items())[:MOST_OPS]:
+        _fill(comm, op, steps, room)
     ranks = tuple(
         RasRank(number, dead=(row.get("host"), row.get("pid")) in lost, **row)
         for number, row in sorted(comm.ranks.items())
@@ -273,14 +278,18 @@ def _closed(comm: _Open, lost: set[tuple[str | None, int | None]]) -> Comm:
     return Comm(comm.name, comm.size or len(ranks), ranks, comm.steps)
 
 
-def _fill(comm: _Open, op: str, steps: Mapping[int, int]) -> None:
+def _fill(comm: _Open, op: str, steps: dict[int, int], room: int) -> None:
     """Of several counts all but one have their members named: the rest of the communicator has that one."""
-    named = [rank for rank, row in comm.ranks.items() if op in row["counts"] or row.get("lost")]
-    open_counts = [n for n, many in steps.items() if many > sum(r["counts"].get(op) == n for r in comm.ranks.values())]
-    rest = [r for r in range(min(comm.size, MOST_RANKS)) if r not in set(named)]
-    if len(open_counts) == 1 and len(rest) == steps[open_counts[0]]:
-        for rank in rest:
-            comm.ranks.setdefault(rank, {"counts": {}})["counts"][op] = open_counts[0]
+    named = Counter(row["counts"][op] for row in comm.ranks.values() if op in row["counts"])
+    for count, many in steps.items():
+        steps[count] = max(many, named[count])  # a member that is named alone comes without a number of ranks
+    open_counts = [count for count, many in steps.items() if many > named[count]]
+    known = {rank for rank, row in comm.ranks.items() if op in row["counts"] or row.get("lost")}
+    left = comm.size - len(known)
+    if len(open_counts) == 1 and 0 < left == steps[open_counts[0]] - named[open_counts[0]] <= room:
+        for rank in range(comm.size):
+            if rank not in known:
+                comm.ranks.setdefault(rank, {"counts": {}})["counts"][op] = open_counts[0]
 
 
 # ------------------------------------------------------------------------------------------------------------ compared
@@ -348,7 +357,7 @@ def _lost(comm: Comm, ranks: Mapping[int, int | None]) -> Iterator[Finding]:
 def _behind(
     comm: Comm, ranks: Mapping[int, int | None], moved: bool, twice: bool, gap_s: float | None
 ) -> Iterator[Finding]:
-    for op in dict.fromkeys([*(op for r in comm.ranks for op in r.counts), *comm.steps]):
+    for op in list(dict.fromkeys([*(op for r in comm.ranks for op in r.counts), *comm.steps]))[:MOST_OPS]:
         steps = comm.steps.get(op, {})
         counts = {n for r in comm.ranks if (n := r.counts.get(op)) is not None} | set(steps)
         if len(counts) < 2:
