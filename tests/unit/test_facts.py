@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,9 @@ from tests.unit.test_diagnose import Watch, loaded
 from tui.diagnose import facts
 from tui.diagnose.answers import Answers
 from tui.diagnose.observe import Scene
-from tui.model import Fact
+from tui.errors import HostError
+from tui.model import Fact, Wanted
+from tui.session.looks import Looks
 
 POLLING = Doing(0.5, wchan="hrtimer_nanosleep", wakes=10.0)
 EIGHT = [4000 + rank for rank in range(8)]
@@ -87,6 +90,39 @@ def test_a_stall_is_looked_at_within_seconds_and_at_a_bounded_rate() -> None:
     late = [what for t, what in host.asked if t > began + 400]
     assert 0 < len(late) <= 8 * 6
     assert all(late.count(what) <= 7 for what in late if what != "threads")
+
+
+def test_the_dead_are_asked_after_for_two_minutes() -> None:
+    host = Host(loaded())
+    host.run(3)
+    del host.watch.sim.doing[3]
+    died = host.watch.sim.t
+    host.run(400)
+    asked = [t - died for t, what in host.asked if what == "kernel_log"]
+    assert asked and asked[0] <= 15 and max(asked) <= 150
+
+
+async def test_launches_of_one_host_are_looked_at_together_and_a_look_that_fails_is_not_repeated_at_once() -> None:
+    """Two want the same kind: one look about both, whose answer waits for a sample. A failure is a fact, too."""
+    asked: list[tuple[str, list[Any], float]] = []
+
+    async def ask(host: str, what: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        asked.append((what, sorted(args["procs"]), args.get("since_s", 0.0)))
+        if what == "locks":
+            raise HostError("node1: no answer within 10 s: what was looked at hangs")
+        return {"lines": [{"age_s": 1.0, "text": "NVRM: Xid (PCI:0000:3b:00): 79, gone"}], "readable": True}
+
+    tasks: list[asyncio.Task[None]] = []
+    looks = Looks(ask, lambda work, name: tasks.append(asyncio.ensure_future(work)))
+    lives = ((7, 60.0), (8, 90.0))
+    wanted = [Wanted("node1", "kernel_log", {"procs": [[pid, 1]], "since_s": since}) for pid, since in lives]
+    for now in (100.0, 104.0):
+        looks.want([*wanted, Wanted("node1", "locks", {"procs": [[7, 1]]})], now)
+    await asyncio.gather(*tasks)
+    assert asked == [("kernel_log", [[7, 1], [8, 1]], 90.0), ("locks", [[7, 1]], 0.0)]
+    found = {fact.name: fact.value for fact in looks.take("node1")}
+    assert found["kernel_line"].endswith("79, gone") and found["kernel_log"]["pids"] == [7, 8]
+    assert "hangs" in found["locks"]["error"] and looks.take("node1") == ()
 
 
 # -------------------------------------------------------------------------------------------------------------- locks
