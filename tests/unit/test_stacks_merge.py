@@ -74,11 +74,14 @@ def test_sources_compare_one_rank_by_py_spy_and_the_rest_by_faulthandler() -> No
 
 
 def test_the_tree_says_once_what_is_shared_and_begins_with_the_odd_branch() -> None:
-    (root,) = tree(merge(samples("pyspy.json")).groups)
-    assert root.title == "8:[0-7]" and len(root.frames) == 2
-    assert [b.title for b in root.children] == ["1:[5]", "7:[0-4,6-7]"]
+    taken = samples("pyspy.json")
+    (root,) = tree(merge(taken).groups, taken)
+    assert root.title == "8 of 8  ranks 0–7  main (train_gloo.py:82)" and len(root.frames) == 2
+    assert [(b.count, b.who) for b in root.children] == [("1 of 8", "rank 5"), ("7 of 8", "ranks 0–4, 6–7")]
+    assert root.children[1].at == "all_reduce (distributed_c10d.py:3252)"
+    assert root.children[1].does == "waits in all_reduce"
     assert root.children[0].odd
-    assert draw((root,))[3] == "  1:[5]  <- stands elsewhere"
+    assert draw((root,))[3].startswith("  1 of 8  rank 5  ") and draw((root,))[3].endswith("  <- stands elsewhere")
 
 
 def test_ranks_that_are_ending_are_counted_as_without_a_stack() -> None:
@@ -162,7 +165,7 @@ def test_among_ranks_that_all_wait_the_one_that_called_fewer_collectives_is_late
     assert merged.odd[0].pid == 1005
     assert [(g.ranks, g.odd) for g in merged.groups] == [((5,), True), ((0, 1, 2, 3, 4, 6, 7), False)]
     (root,) = tree(merged.groups)
-    assert [(b.title, b.odd) for b in root.children] == [("1:[5]", True), ("7:[0-4,6-7]", False)]
+    assert [(b.who, b.odd) for b in root.children] == [("rank 5", True), ("ranks 0–4, 6–7", False)]
     assert merge(stacks, [counted(says="all have called 30")]).odd == ()
 
 

@@ -85,7 +85,9 @@ class _Grower:
             by_frame.setdefault(group.frames[depth] if depth < len(group.frames) else None, []).append(group)
         found: list[Branch] = []
         for frame, some in by_frame.items():
-            found += [self._branch(some, depth, key)] if frame is not None else [self._leaf(g, depth, key) for g in some]
+            found += (
+                [self._branch(some, depth, key)] if frame is not None else [self._leaf(g, depth, key) for g in some]
+            )
         return tuple(found)
 
     def _branch(self, groups: Sequence[StackGroup], start: int, key: int) -> Branch:
@@ -160,9 +162,7 @@ def draw(branches: Sequence[Branch], indent: str = "") -> list[str]:
     """The tree as lines of text: a title per branch, its frames below, branches indented by two."""
     lines: list[str] = []
     for branch in branches:
-        lines.append(f"{indent}{branch.title}{APART if branch.odd else ''}")
-        lines += [f"{indent}    {branch.does}"] if branch.does else []
+        lines.append(indent + "  ".join([branch.title, *([branch.does] if branch.does else [])]) + APART * branch.odd)
         lines += [f"{indent}    {frame}" for frame in branch.frames]
         lines += draw(branch.children, indent + "  ")
     return lines
-
