@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from textual.events import Paste
 from textual.pilot import Pilot
 
+from tests.ui import fakes
 from tests.ui.driving import SIZES, StillApp, still_app, text, told
 from tui.ui.screens import abort
 from tui.ui.screens.abort import AbortScreen
@@ -66,6 +69,26 @@ async def test_the_first_half_second_is_deaf(monkeypatch: pytest.MonkeyPatch) ->
         await pilot.press("enter")
         assert told(app).calls == []
         await pilot.press(*"abort", "enter")
+        await pilot.pause()
+        assert told(app).calls == ["abort gpu-a17:4700"]
+
+
+async def test_where_ranks_would_die_mute_a_second_word_is_asked_for() -> None:
+    """faulthandler is off in ranks 2 and 3: they would be lost for nothing."""
+    shown = fakes.snapshot("hung")
+    view = shown.launches[0]
+    mute = [replace(p, sigabrt="death_no_dump") if p.rank in (2, 3) else p for p in view.processes]
+    app = still_app(first=replace(shown, launches=(replace(view, processes=tuple(mute)), *shown.launches[1:])))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot)
+        await pilot.press(*"abort", "enter")
+        await pilot.pause()
+        assert told(app).calls == []
+        assert "not sent yet: ranks 2, 3 would die without printing anything" in text(app)
+        await pilot.press(*"abort", "enter")
+        await pilot.pause()
+        assert told(app).calls == [], "the same word again is not the second one"
+        await pilot.press(*"nevertheless", "enter")
         await pilot.pause()
         assert told(app).calls == ["abort gpu-a17:4700"]
 

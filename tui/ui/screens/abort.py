@@ -9,14 +9,17 @@ from textual.events import Key, Paste, Resize
 from textual.screen import ModalScreen
 
 from tui.model import LaunchView, ProcView
-from tui.stacks.sigabrt import HOLD_ROLES
+from tui.stacks.sigabrt import HOLD_ROLES, MUTE
+from tui.ui.format import rank_words
 from tui.ui.lines import Line, wrap_spans
 from tui.ui.ranks import by_rank
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane, app_of
 from tui.ui.words import sigabrt_words
 
-WORD = "abort"
+WORD, NEVERTHELESS = "abort", "nevertheless"
+"""What is typed, and what is typed after it where a process would die without printing anything."""
+
 DEAF_S = 0.5
 """Keys are ignored for this long: whoever typed ahead did not see the question."""
 
@@ -57,13 +60,20 @@ class AbortPane(Pane):
     def __init__(self, launch: LaunchView) -> None:
         super().__init__(id="abort")
         self._launch = launch
+        self.word = WORD
         self.typed = ""
         self.remark = ""
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         title: Line = [(f" ABORT {self._launch.launch.name} ", "badge-hung")]
         head: list[Line] = [
-            [("type ", "text"), (WORD, "key"), (" and press enter: ", "text"), (self.typed, "strong"), ("▏", "accent")],
+            [
+                ("type ", "text"),
+                (self.word, "key"),
+                (" and press enter: ", "text"),
+                (self.typed, "strong"),
+                ("▏", "accent"),
+            ],
             [(self.remark or "esc leaves everything as it is", "warn" if self.remark else "dim")],
             [],
         ]
@@ -71,7 +81,8 @@ class AbortPane(Pane):
 
 
 class AbortScreen(ModalScreen[bool]):
-    """Answers true only where ``abort`` was typed, key by key, after the first half second, and entered."""
+    """Answers true only where ``abort`` was typed, key by key, after the first half second, and entered; and a second
+    word, where a process would die without printing anything."""
 
     def __init__(self, launch: LaunchView) -> None:
         super().__init__()
@@ -97,6 +108,14 @@ class AbortScreen(ModalScreen[bool]):
     def show(self, view: View) -> None:
         self._pane.draw(view)
 
+    def _mute(self) -> str:
+        """Who would die of it and leave nothing, in words."""
+        processes = self._launch.processes
+        ranked = any(p.rank is not None for p in processes)
+        mute = [p for p in processes if p.sigabrt in MUTE and (p.rank is not None or not ranked)]
+        ranks = [p.rank for p in mute if p.rank is not None]
+        return rank_words(ranks) if ranks else ", ".join(f"{p.role} {p.pid}" for p in mute)
+
     def _say(self, remark: str) -> None:
         self._pane.remark = remark
         self.show(app_of(self).view)
@@ -120,8 +139,12 @@ class AbortScreen(ModalScreen[bool]):
         pane = self._pane
         remark = ""
         if event.key == "enter":
-            if pane.typed == WORD:
+            if pane.typed == pane.word and (pane.word == NEVERTHELESS or not self._mute()):
                 self.dismiss(True)
+                return
+            if pane.typed == pane.word:
+                pane.word, pane.typed = NEVERTHELESS, ""
+                self._say(f"not sent yet: {self._mute()} would die without printing anything")
                 return
             remark = f"not sent: “{pane.typed}” is not the word" if pane.typed else "not sent: type the word first"
             pane.typed = ""
