@@ -293,6 +293,32 @@ def test_what_a_dumper_left_stopped_is_let_go(tmp_path: Path) -> None:
         assert state(process.pid) == "S"
 
 
+@pytest.mark.parametrize("how", ["leaves", "is killed"])
+def test_an_agent_that_ends_meanwhile_leaves_nobody_stopped(how: str, tmp_path: Path) -> None:
+    """The monitor quits, or the agent dies, while a dumper holds the process: both are gone and it runs on."""
+    holds = tmp_path / "py-spy"
+    holds.write_text(f'#!/bin/sh\nfor pid; do :; done\nkill -STOP "$pid"\necho $$ > {tmp_path}/pid\nexec sleep 60\n')
+    holds.chmod(0o755)
+    with running(SLEEPER) as process, AgentClient(local=True) as client:
+        client.hello()
+        client.send(do="stacks", procs=[identity_of(process.pid)], program=str(holds), native=True)
+        deadline = time.monotonic() + 10
+        while not (tmp_path / "pid").exists() or state(process.pid) != "T":
+            assert time.monotonic() < deadline
+            client.pump(0.02)
+        if how == "leaves":
+            client.close()
+        else:
+            client.process.kill()
+        while state(process.pid) == "T":
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        time.sleep(0.7)
+        assert state(process.pid) == "S"
+        dumper_pid = int((tmp_path / "pid").read_text())
+        assert not Path(f"/proc/{dumper_pid}").exists() or state(dumper_pid) == "Z"
+
+
 def test_a_stop_that_waits_for_the_kernel_to_return_is_taken_away() -> None:
     """A dumper that was killed at a process in state D leaves the stop pending: it would strike later."""
     code = (

@@ -20,12 +20,16 @@ MOST_BYTES = 64 << 20
 TRIES = 3
 """Without stopping it, a process that runs may change under the reader's eyes; the next look is a new one."""
 
+_CHILDREN: "list[int]" = []
+
 SIGSTOP_PENDING = 1 << (signal.SIGSTOP - 1)
 
 
-def run(pid: int, program: "str | int", native: bool, output: int) -> None:
+def run(pid: int, start_ticks: int, program: "str | int", native: bool, output: int) -> None:
     """Dump and :func:`write` how it went."""
     began = clock()
+    if native:
+        _outlive_the_agent(Target(pid, start_ticks))
     fields = _dump(pid, program, native)
     write(output, clock() - began, **fields)
 
@@ -99,6 +103,25 @@ def fold(
     return {"frames": list(numbers), "threads": rows}
 
 
+def _outlive_the_agent(target: Target) -> None:
+    """A helper dies with its agent, and a dumper with its helper; one that pauses a process must not leave it stopped
+    then. The process was running before, and is told to go on whatever became of the dumper."""
+
+    def ended(*_: object) -> None:
+        for child in _CHILDREN:
+            os.kill(child, signal.SIGKILL)
+        for seconds in (0.1, 0.4):
+            time.sleep(seconds)
+            try:
+                target.send(signal.SIGCONT)
+            except Refused:
+                break
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, ended)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
 def let_go(pid: int, start_ticks: int) -> None:
     """A dumper that was killed while it held a process may leave a stop behind, or one pending that works when the
     process returns from the kernel. Takes it away; for processes that were running before."""
@@ -133,6 +156,7 @@ def _spawn(program: int, arguments: "list[str]") -> "tuple[bytes, int]":
             _exec(program, ["py-spy", "dump", "--json"] + arguments)
         finally:
             os._exit(126)
+    _CHILDREN.append(pid)
     os.close(theirs)
     output = bytearray()
     with open(said, "rb", 0) as stream:
@@ -141,6 +165,7 @@ def _spawn(program: int, arguments: "list[str]") -> "tuple[bytes, int]":
             output += piece
             piece = stream.read(1 << 20)
     code = os.waitpid(pid, 0)[1]
+    _CHILDREN.remove(pid)
     return bytes(output), os.WEXITSTATUS(code) if os.WIFEXITED(code) else -1
 
 

@@ -32,8 +32,8 @@ class Stacks:
         self._versions: "dict[str, tuple[int, ...]]" = {}
 
     def end(self) -> None:
+        """Helpers that pause nothing are killed; those that do see their agent end and clean up behind them."""
         self._jobs.end()
-        self._native.end()
 
     def version(self, program: str, told: "Callable[[tuple[int, ...]], None]") -> None:
         """``told`` what ``program --version`` says: ``(0, 4, 3)``, or nothing where it says nothing; asked once."""
@@ -69,7 +69,7 @@ class Stacks:
         def body(output: int) -> None:
             # It may have had to wait for its turn.
             refusal = _refusal(pid, start_ticks, native)
-            run(pid, program, native, output) if not refusal else write(output, 0.0, error=refusal)
+            run(pid, start_ticks, program, native, output) if not refusal else write(output, 0.0, error=refusal)
 
         def ended(output: bytes, status: "int | None") -> None:
             taken = read(output)
