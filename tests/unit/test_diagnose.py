@@ -267,6 +267,40 @@ def test_a_stopped_rank_is_named() -> None:
     assert (watch.now.id, watch.now.cause, [o.rank for o in watch.now.odd]) == ("hung", "stopped", [2])
 
 
+def test_ranks_that_are_not_known_as_such_yet_have_not_vanished() -> None:
+    """Titles are read one after the other: who wrote into the log may be the process whose title comes next."""
+    watch = Watch(SimulatedLaunch(4))
+    members = watch.sim.launch.members
+    untitled = tuple(replace(m, rank=None, role="worker") if (m.rank or 0) > 1 else m for m in members)
+    for known, crashes in ((untitled, False), (members[:2], True)):
+        watch = Watch(SimulatedLaunch(4))
+        launch = replace(watch.sim.launch, members=known)
+        watch.sim.lines = [f"[2026-02-22 11:42:34 TP{rank}] Init torch distributed begin." for rank in range(4)]
+        said: list[tuple[float, str]] = []
+        for _ in range(30):
+            watch.history.add(watch.sim.tick())
+            watch.verdict = diagnose(watch.history, launch, watch.sim.t, watch.verdict).verdict
+            said.append((watch.sim.t, watch.now.id))
+        first = next((t for t, word in said if word == "crashed"), None)
+        assert (first is not None) == crashes
+        assert first is None or 10.0 <= first <= 20.0
+
+
+def test_a_launcher_that_looks_after_its_ranks_by_a_timer_waits_for_no_lock() -> None:
+    """torchrun's agent wakes ten times a second, as a file baton does; an old lock in its cache is no evidence."""
+    lock = {"lock_file": "/c/lock", "lock_age_s": 90000, "lock_owner_pid_alive": False}
+    watch = Watch(SimulatedLaunch(1))
+    launch = replace(
+        watch.sim.launch, members=(replace(watch.sim.launch.members[0], rank=None, role="launcher"),), world_size=2
+    )
+    watch.sim.doing = {0: Doing(1.0, wchan="hrtimer_nanosleep", wakes=10.0)}
+    for _ in range(90):
+        watch.sim.facts = [("lock_file", lock)]
+        watch.history.add(watch.sim.tick())
+        watch.verdict = diagnose(watch.history, launch, watch.sim.t, watch.verdict).verdict
+        assert watch.now.id not in ("suspect", "hung"), watch.now.reasons
+
+
 def test_a_stale_lock_alone_is_nothing_and_with_sleeping_ranks_decides() -> None:
     """A lock that outlived its owner lies there during a healthy load too."""
     lock = {"lock_file": "/c/lock", "lock_age_s": 90000, "lock_owner_pid_alive": False}

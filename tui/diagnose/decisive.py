@@ -24,6 +24,9 @@ _ALIVE_S = 15.0
 """An error's traceback counts, while all processes live, when for so long after it nothing moved."""
 
 
+NEW_S = 10.0
+"""So long after the last of its processes was first seen, a rank without a process may only not be known yet."""
+
 SENT_S = 3600.0
 """For so long an end is put down to the signal that was sent from here."""
 
@@ -100,7 +103,8 @@ def _dead(scene: Scene) -> Judgement | None:
             if set(vanished) <= set(scene.run.ranks)
             else f"must have been there before {scene.phase}"
         )
-        reasons = [f"{seen.ranks(vanished)} {said} and has no process any more", seen.cpu(scene)]
+        have = "have" if len(vanished) > 1 else "has"
+        reasons = [f"{seen.ranks(vanished)} {said} and {have} no process any more", seen.cpu(scene)]
         culprits: list[Culprit] = [(None, rank, "its process is gone") for rank in vanished]
         return Judgement("crashed", "proven", "dead_rank", reasons, probe="log", culprits=culprits)
     dead: list[ProcView] = []
@@ -151,9 +155,19 @@ def _vanished(scene: Scene) -> list[int]:
     """Ranks that were there, by this log, before anybody looked, and have no process any more."""
     if not scene.ranks or not scene.observed or 2 * len(scene.ranks) < (scene.expected or 0):
         return []
+    if _still_coming(scene):
+        return []
     wrote = [rank for rank in scene.missing if rank in scene.run.ranks]
     joined = scene.told_phase in _ALL_HAD_COME and scene.unmoved_s >= 15.0
     return wrote or (scene.missing if joined else [])
+
+
+def _still_coming(scene: Scene) -> bool:
+    """Whether ranks may be there that are not known as such yet: a process is announced before its title is, and ranks
+    of one launch are not all read at once."""
+    nameless = [view for view in scene.living if view.member.rank is None and view.member.role == "worker"]
+    seen_t = [found[1].seen_t for view in scene.living if (found := scene.track_of(view.member)) is not None]
+    return len(nameless) >= len(scene.missing) > 0 or scene.now - max(seen_t, default=scene.now) < NEW_S
 
 
 def _settled_s(scene: Scene, view: ProcView) -> float:

@@ -113,7 +113,11 @@ def _lock_waiters(scene: Scene) -> bool | None:
 
 def somebody_polls(scene: Scene) -> bool | None:
     """Whether a process waits as those do who wait for a lock file: by a timer, or as the log says."""
-    if scene.run.waits_for_baton is not None or any(_polls(view) for view in scene.workers):
+    if scene.run.waits_for_baton is not None:
+        return True
+    if scene.only_launchers:
+        return False  # they look after their ranks by a timer
+    if any(_polls(view) for view in scene.workers):
         return True
     elsewhere = [view for view in scene.workers if view.wchan and "futex" not in view.wchan and view.wchan != "0"]
     return False if len(elsewhere) == len(scene.workers) else None  # another of its threads may poll
