@@ -1,4 +1,4 @@
-"""What the stacks of a large job cost: 64 hosts with 8 ranks each, 60 threads a rank, rank 333 stuck in a lock.
+"""What the stacks of a large job cost: 64 hosts with 8 ranks each, 60 threads a rank, rank 99 stuck in a lock.
 
 ``python -m tests.bench.stacks [RANKS]``: once as the monitor has them (threads in memory: merging, the verdict's
 evidence, the tree as text), and once as someone sent them (py-spy's JSON on disk, some 170 KB a rank: reading, parsing,
@@ -21,7 +21,7 @@ from typing import Any
 RANKS = 512
 THREADS = 60
 DEPTH = 12
-CULPRIT = 333
+CULPRIT = 99
 C10D = "/opt/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py"
 
 
@@ -85,7 +85,7 @@ def sent(folder: Path) -> float:
     reading = read(contents(folder))
     merged = merge(reading.processes, reading.called, reading.before)
     assert len(reading.processes) == len(list(folder.iterdir())) and draw(tree(merged.groups))
-    assert merged.odd_ranks in ((CULPRIT,), ()), merged.why
+    assert merged.odd_ranks == ((CULPRIT,) if len(reading.processes) > CULPRIT else ()), merged.why
     return time.process_time() - began
 
 

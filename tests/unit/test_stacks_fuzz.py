@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,38 @@ def test_no_pickle_makes_a_reader_fail_or_linger(data: bytes) -> None:
 @given(st.dictionaries(NAMES, broken(CONTENTS), min_size=1, max_size=4))
 def test_no_folder_makes_the_dump_fail_or_linger(files: dict[str, bytes]) -> None:
     within(read_all, files)
+
+
+def lines(pattern: str, n: int = 12_000) -> bytes:
+    return "".join(pattern.format(n=number) for number in range(n)).encode()
+
+
+LONG = {
+    "headers": lines('Thread 0x{n:016x} (most recent call first):\n  File "a.py", line 1 in f\n'),
+    "mixed dumps": lines("Fatal Python error: Aborted\n\nThread 0x{n:016x} (most recent call first):\n"),
+    "extension modules": b"Extension modules: " * 50_000,
+    "processes of py-spy": lines("Process {n}: x\nThread {n} (idle)\n    f (a.py:1)\n"),
+    "one frame of py-spy": b"Process 1: x\nThread 1 (idle)\n    f" + b" (a" * 300_000,
+    "writers": lines('{n}: Thread 0x1 (most recent call first):\n{n}:   File "a.py", line 1 in f\n'),
+    "processes of c10": lines("SIGABRT(6), PID: {n}, Thread {n}:\nframe #0: f + 0x1 (0x1 in x)\n"),
+    "processes of gdb": lines("Thread 1 (LWP {n}):\n#0 f (x) at a.c:1\n"),
+    "members of RAS": b"NCCL version 2\nCommunicators...\n#0-0 (1) MISMATCH\n"
+    + b"Communicator ranks have different AllReduce operation counts\n"
+    + lines("Rank {n} has launched up to operation {n} -- GPU 0 managed by process 1 on node x\n"),
+    "communicators of RAS": b"NCCL version 2\nCommunicators...\n 0 1 1 9 131000 9 RUNNING MISMATCH\n"
+    + lines("#0-{n} ({n:x}) MISMATCH\nCommunicator ranks have different AllReduce operation counts\n"
+            "131000 ranks have launched up to operation 1\n"),
+    "groups of a record": b'{"entries":['
+    + lines('{{"collective_seq_id":1,"profiling_name":"nccl:x","pg_id":{n}}},') + b"{}]}",
+    "lists of a pickle": b"\x80\x02" + b"]" * 500_000 + b".",
+    "nested JSON": b"[" * 500_000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LONG)
+def test_what_is_long_and_hostile_takes_time_in_proportion(kind: str) -> None:
+    """Half a megabyte or more of each: what grows with the square of its length would take minutes."""
+    within(read_all, {"rank1": LONG[kind]})
 
 
 def _within(work: Callable[..., object]) -> Callable[[object], None]:
