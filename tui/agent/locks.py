@@ -244,6 +244,7 @@ def _find_openers(files: "list[File]", table: Table) -> None:
     """Which processes have the files open. A file whose maker's processes cannot all be asked is not seen by all."""
     names: "dict[str, list[File]]" = {}
     for file in files:
+        file.seen_by_all = os.geteuid() in (0, file.uid)  # others' processes may be hidden (proc(5), hidepid)
         names.setdefault(os.path.basename(file.path), []).append(file)
     if not names:
         return

@@ -20,7 +20,8 @@ def culprits(scene: Scene) -> list[Culprit]:
         return [(None, rank, "has no process on the watched hosts") for rank in scene.missing]
     absent = _not_at_the_meeting(scene)
     if absent is not None:
-        return [(view, view.member.rank, absent.absent_text) for view in absent.absent]
+        why = f"not connected to {absent.address}, where the others are"
+        return [(view, view.member.rank, why) for view in absent.absent]
     return _in_a_pipe(scene) or _in_the_kernel(scene) or _beside_the_collective(scene) or _behind(scene)
 
 

@@ -87,6 +87,8 @@ def thread_deadlock(scene: Scene) -> list[Prediction]:
 
 def comm_init(scene: Scene) -> list[Prediction]:
     said = f"{len(scene.ranks)} of {scene.launch.world_size or scene.expected} ranks are there and none gets past it"
+    found = meeting(scene)
+    said += f": {found.trouble}" if found is not None and found.trouble else ""
     return [
         expect("ranks", "all ranks have come", said, not scene.missing and not _elsewhere_unheard(scene)),
         _meeting(scene),
