@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 
 import pytest
@@ -46,3 +47,13 @@ def test_q_gives_the_terminal_back_however_the_session_stops(stop: str) -> None:
     assert b"\x1b[?1049l" in rest, "the alternate screen was not left"
     # The aim is half a second, half of which an empty Textual application takes; the rest is for a loaded machine.
     assert took < 1.0
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP], ids=lambda ending: ending.name)
+def test_a_signal_that_ends_it_gives_the_terminal_back(ending: signal.Signals) -> None:
+    """As the first process of a container it would even outlive a signal that it has no handler for."""
+    with on_a_terminal("-c", PROGRAM.format(stop="pass")) as terminal:
+        read_until(terminal, b"HUNG", 20.0)
+        read_for(terminal, 0.3)
+        os.kill(os.tcgetpgrp(terminal), ending)
+        assert b"\x1b[?1049l" in read_until(terminal, None, 10.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -195,6 +196,9 @@ class GputopApp(App[Exit]):
 
     def on_mount(self) -> None:
         self._home = asyncio.get_running_loop()
+        if not self.is_headless:
+            for ending in (signal.SIGTERM, signal.SIGHUP):
+                self._home.add_signal_handler(ending, self.call_later, self.action_interrupt)
         self.call_after_refresh(self._start_session)
         self.set_interval(DRAW_EVERY_S, self._tick)
         self.set_timer(SETTLED_S, _settle)
@@ -497,9 +501,8 @@ class GputopApp(App[Exit]):
                 if id == "palette" or (id.startswith("launch.") and int(id[7:]) > count):
                     continue
                 runner = self._runner(binding.action, screen if binding in own else self)
-                yield SystemCommand(
-                    binding.description[:1].upper() + binding.description[1:], f"{self.keys[id]}  {section}", runner
-                )
+                words, _, more = binding.description.partition("; ")
+                yield SystemCommand(words[:1].upper() + words[1:], f"{self.keys[id]}  {more or section}", runner)
         for name in self.main.panes:
             verb = "Show" if name in self.main.hidden else "Hide"
             words = f"{verb} the pane {PANE_WORDS.get(name, name)}"
@@ -524,7 +527,7 @@ class GputopApp(App[Exit]):
         await self._leave(Exit.READY)
 
     async def action_interrupt(self) -> None:
-        """ctrl+c leaves as ``q`` does, and the caller is told."""
+        """ctrl+c, SIGTERM, and a terminal that is gone (SIGHUP) end as ``q`` does, and the caller is told."""
         await self._leave(Exit.INTERRUPTED)
 
     async def _leave(self, code: Exit) -> None:
