@@ -31,6 +31,9 @@ NOT_LINUX = 96
 
 _AGENT = Path(__file__).resolve().parent.parent / "agent"
 _PACKAGE = "gputop_hang_agent"
+_BEHIND_CODE = re.compile(r"(?m)(?<=[^'\"#\n])[ \t]+#[^'\"\n]*$")
+"""A comment behind code; one with a quote in it may be part of a string and stays."""
+
 _FOR_READERS = re.compile(r'(?m)^( *)"""(?:[^"]|"(?!""))*"""$|^ *#.*$')
 _STAGE = zlib.compress((_AGENT / "stage.py").read_bytes(), 9)
 
@@ -104,7 +107,7 @@ def _lean(source: str) -> str:
     def left(found: re.Match[str]) -> str:
         return ("" if found[1] is None else found[1] + '""') + "\n" * found[0].count("\n")
 
-    return _FOR_READERS.sub(left, source)
+    return _BEHIND_CODE.sub("", _FOR_READERS.sub(left, source))
 
 
 def _record(name: str, body: bytes) -> bytes:
