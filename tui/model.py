@@ -324,12 +324,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What an explanation expects of one signal, beside what was seen. ``outcome`` decides its fate."""
+    """What an explanation expects of one signal, beside what was seen. ``outcome`` decides its fate; ``since`` is since
+    when it has been so, as far back as this explanation was weighed without a pause."""
 
     signal: str
     expects: str
     seen: str
     outcome: Literal["fits", "refutes", "unknown"]
+    since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

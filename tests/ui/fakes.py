@@ -238,6 +238,14 @@ def explanations(silent: float) -> tuple[Explanation, ...]:
     )
 
 
+def _dated(made: tuple[Explanation, ...], since: float) -> tuple[Explanation, ...]:
+    """Each prediction has stood since some seconds after ``since``."""
+    return tuple(
+        replace(e, predictions=tuple(replace(p, since=since + 3 * i) for i, p in enumerate(e.predictions)))
+        for e in made
+    )
+
+
 HANG_AT = 156.0
 """When the hang's last shard was logged."""
 
@@ -269,7 +277,7 @@ def hung(t: float, dumps: tuple[Dump, ...] = ()) -> Snapshot:
         expected=8,
         ranks=tuple(RankPhase(i, name, "weight_load" if i == 5 else "post_load") for i in range(8)),
         odd=(Odd(name, 4716, 5, "scheduler", "its main thread polls while seven wait in futex"),),
-        explanations=explanations(silent),
+        explanations=_dated(explanations(silent), HANG_AT + 22),
         evidence=(
             Evidence(
                 "gpu_util",

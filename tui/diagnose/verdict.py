@@ -13,6 +13,7 @@ from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
 from tui.diagnose.odd import odd
 from tui.diagnose.phases import remedy
+from tui.diagnose.since import since_when
 from tui.diagnose.stack_facts import heed
 from tui.diagnose.wanted import wanted
 from tui.history import History
@@ -49,6 +50,7 @@ def diagnose(
     grave = judgement.id in ("suspect", "hung") or (judgement.id == "unknown" and clock.was_grave)
     carried: dict[str, Any] = clock.memory() | {"grave": grave}
     _remember_change(carried, memory, previous, judgement, now)
+    explanations, carried["outcomes"] = since_when(judgement.explanations, memory.get("outcomes", {}), now)
     phase, phase_since = _phase(scene, previous, now)
     if judgement.id == "hung" and endless(scene):
         judgement.reasons.append("no time-out of its own ends this wait")
@@ -70,7 +72,7 @@ def diagnose(
         ranks=_ranks(scene, phase),
         odd=odd(scene, judgement),
         evidence=evidence(scene, judgement),
-        explanations=judgement.explanations,
+        explanations=explanations,
         reasons=tuple(judgement.reasons),
         remedy="" if judgement.id in OVER else judgement.remedy or remedy(judgement.cause or ""),
         deadlines=() if judgement.id in ("crashed", "ended") else deadlines(scene, stuck=judgement.id in GRAVE),

@@ -22,6 +22,15 @@ def duration(seconds: float | None) -> str:
     return f"{minutes}m {s:02d}s" if minutes else f"{s}s"
 
 
+def about(seconds: float | None) -> str:
+    """A duration in steps so coarse that a row of them stands still: ``20s``, ``4m``, ``2h 03m``; blank if unknown."""
+    if seconds is None:
+        return ""
+    if seconds < 60:
+        return f"{int(seconds) // 10 * 10}s"
+    return f"{int(seconds) // 60}m" if seconds < 3600 else duration(seconds)
+
+
 def clock(wall: float | None) -> str:
     """The local time of day of a Unix time, ``14:02:31``."""
     return UNKNOWN if wall is None else datetime.fromtimestamp(wall).strftime("%H:%M:%S")

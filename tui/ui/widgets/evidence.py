@@ -44,9 +44,11 @@ def _explanation(explanation: Explanation, verdict: Verdict, width: int, *, whol
         head, fate = [("✗ ", "dim"), (fit(title, width - 11), "struck")], "refuted"
     else:
         head, fate = [("? ", "dim"), (fit(title, width - 11), "dim")], "open"
+    remedy = explanation.remedy if whole and explanation.alive and not explanation.healthy else ""
     return [
         spread(head, [(fate, "dim")], width),
-        *(line for prediction in explanation.predictions for line in _prediction(prediction, width, whole)),
+        *(line for prediction in explanation.predictions for line in _prediction(prediction, verdict.t, width, whole)),
+        *(wrap_spans([("    do  ", "dim")], remedy, "text", width) if remedy else []),
     ]
 
 
@@ -64,17 +66,19 @@ COLUMNS = (
     Column("signal", "signal", 12),
     Column("expects", "expects", 16, flex=3, most=60),
     Column("seen", "seen", 16, flex=3, most=60),
+    Column("since", "for", 7, "right", drop=1),
     Column("outcome", "", 7),
 )
 
 
-def _prediction(prediction: Prediction, width: int, whole: bool) -> list[Line]:
+def _prediction(prediction: Prediction, now: float, width: int, whole: bool) -> list[Line]:
     """A table row whose cells wrap; where it is narrow a sentence."""
     words, role = OUTCOMES.get(prediction.outcome, (prediction.outcome, "dim"))
     seen = "text" if prediction.outcome == "refutes" else "dim"
     if width < WIDE:
         text = f"{spaced(prediction.signal)}: expects {prediction.expects}, seen {prediction.seen}"
         return wrap_spans([("    ", "text")], f"{text} ({words})", seen, width)
+    since = prediction.since if prediction.outcome != "unknown" else None
     fitted = fit_columns(COLUMNS, width - 4)
     wide = {column.key: w for column, w in fitted}
     lay = wrap if whole else _one_row
@@ -82,6 +86,7 @@ def _prediction(prediction: Prediction, width: int, whole: bool) -> list[Line]:
         "signal": (lay(spaced(prediction.signal), wide["signal"]), "dim"),
         "expects": (lay(prediction.expects, wide["expects"]), "dim"),
         "seen": (lay(prediction.seen, wide["seen"]), seen),
+        "since": ([fmt.about(None if since is None else now - since)], "dim"),
         "outcome": ([words], role),
     }
     depth = max(len(lines) for lines, _ in cells.values())

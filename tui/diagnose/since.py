@@ -1,0 +1,29 @@
+"""Since when each observation speaks as it does: kept from verdict to verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from tui.model import Explanation, Prediction
+
+Outcomes: TypeAlias = dict[str, tuple[str, float]]
+"""``cause signal`` → what the observation does to the explanation, and since when (s on the monitor's timeline)."""
+
+
+def since_when(
+    explanations: tuple[Explanation, ...], before: Mapping[str, tuple[str, float]], now: float
+) -> tuple[tuple[Explanation, ...], Outcomes]:
+    """The explanations with the time since which each prediction fits, or is refuted; and what to remember of it."""
+    outcomes: Outcomes = {}
+    dated: list[Explanation] = []
+    for explanation in explanations:
+        predictions: list[Prediction] = []
+        for prediction in explanation.predictions:
+            key = f"{explanation.cause} {prediction.signal}"
+            said, since = before.get(key, ("", now))
+            outcomes[key] = (prediction.outcome, since if said == prediction.outcome else now)
+            predictions.append(replace(prediction, since=outcomes[key][1]))
+        dated.append(replace(explanation, predictions=tuple(predictions)))
+    return tuple(dated), outcomes
