@@ -86,6 +86,22 @@ def test_the_interpreters_lock_held_by_one_that_sleeps() -> None:
     assert said.causes == ("gil_deadlock", "rank_wait") and [o.rank for o in said.odd] == [2]
 
 
+def test_the_interpreters_lock_held_by_another_thread_that_sleeps() -> None:
+    """A callback in C keeps it: the main thread only seems to wait for a signal."""
+    main_ = main(("held", "faults.py", 79), ("wait", THREADING, 320), active=False)
+    callback = ThreadStack(3, "native-callback", (Frame("pause", "faults.py", 71),), active=False, owns_gil=True)
+    stacks = ranks()
+    stacks[2] = replace(stacks[2], threads=(main_, callback))
+    said = speaks_for(stacks)
+    assert said.causes == ("gil_deadlock", "rank_wait") and [o.rank for o in said.odd] == [2]
+    assert "waits for the interpreter lock, which its thread “native-callback” holds without running" in said.text
+    before = [replace(p, threads=tuple(replace(t, owns_gil=None) for t in p.threads)) for p in stacks]
+    assert "gil_deadlock" not in speaks_for(stacks, before=before).causes, "held for a moment only"
+    running = replace(callback, active=True)
+    stacks[2] = replace(stacks[2], threads=(main_, running))
+    assert speaks_for(stacks).causes == ("thread_deadlock", "rank_wait")
+
+
 def test_ranks_in_two_collectives_are_a_mismatch() -> None:
     said = speaks_for(ranks(r5=main(("barrier", C10D, 4800))))
     assert said.causes[0] == "collective_mismatch" and [o.rank for o in said.odd] == [5]

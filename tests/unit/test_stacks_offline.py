@@ -217,8 +217,8 @@ def test_gdb_shows_a_lock_in_native_frames() -> None:
 
 
 def test_what_many_large_dumps_cost_to_read_and_merge() -> None:
-    """128 ranks of 60 threads, from py-spy's JSON on disk to the named rank, against ``json.loads`` of the same bytes on
-    the same machine. Measured with 512: 2.1 times, 0.6 s and 13 MB; the promise for merging them is 2 s and 300 MB."""
+    """128 ranks of 60 threads, from py-spy's JSON on disk to the named rank, against ``json.loads`` of the same bytes
+    on the same machine. Measured with 512: 2.1 times, 0.6 s and 13 MB; the promise for merging is 2 s and 300 MB."""
     table = bench.main(128)
     floor = table["floor"][0]
     assert table["sent"][0] < 6 * floor and table["sent"][1] < 100

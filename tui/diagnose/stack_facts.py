@@ -23,7 +23,9 @@ STACKS_S = 1800.0
 MOVING_S = 120.0
 """For so long after stacks that moved nothing is called hung. A loop that polls moves too, and for ever."""
 
-SETTLED = frozenset({"stale_lock", "lock_held", "dead_rank", "stopped", "gpu_fault", "shm_full", "io_stall"})
+SETTLED = frozenset(
+    {"stale_lock", "lock_held", "dead_rank", "stopped", "gpu_fault", "shm_full", "io_stall", "gil_deadlock"}
+)
 """Causes that rest on what is seen outside of the processes: a stack that merely waits does not replace them."""
 
 _VAGUE = frozenset({"rank_wait", "collective_spin", "comm_init"})

@@ -79,10 +79,23 @@ def _entry(row: Mapping[str, Any]) -> Entry:
 
 def meaning(thread: ThreadStack) -> Wait | None:
     """What the thread is known to do where it stands, ``None`` where nobody knows: it may run, or be in C code."""
-    if thread.owns_gil and thread.active is False:
+    if holds_gil(thread):
         at = _own(thread.frames, 0)
         return Wait("gil", "local", f"holds the interpreter lock and does not run, in {at}", at)
     return _from_frames(thread.frames) or _from_kernel(thread)
+
+
+def holds_gil(thread: ThreadStack) -> bool:
+    """Whether it holds the interpreter's lock and does not run: no other thread of its process can (py-spy's JSON)."""
+    return thread.owns_gil is True and thread.active is False
+
+
+def gil_elsewhere(holder: ThreadStack, main: Wait | None) -> Wait:
+    """What the main thread waits for where another thread, ``holder``, keeps the interpreter's lock and sleeps."""
+    at = _own(holder.frames, 0)
+    name = f"its thread “{holder.name}”" if holder.name else "another thread of it"
+    says = f"waits for the interpreter lock, which {name} holds without running, in {at}"
+    return Wait("gil", "local", says, at, main.depth if main else None)
 
 
 def causes_of(wait_id: str) -> tuple[str, ...]:
@@ -119,7 +132,7 @@ def _from_frames(frames: Sequence[Frame]) -> Wait | None:
             weak = (entry, depth)
         elif entry and not entry.weak and (plumbing or (depth <= REACH and entry.kind in ("collective", "p2p"))):
             return _wait(entry, frames, depth)
-        plumbing = plumbing and _is_plumbing(frame.file)
+        plumbing = plumbing and is_plumbing(frame.file)
         if not plumbing and depth >= REACH:
             break
     return _wait(weak[0], frames, weak[1]) if weak else None
@@ -145,7 +158,7 @@ def _own(frames: Sequence[Frame], depth: int) -> str:
     if not frames:
         return "native code"
     outer = frames[depth:]
-    own = next((f for f in outer if not _is_plumbing(f.file)), None)
+    own = next((f for f in outer if not is_plumbing(f.file)), None)
     return label(own or next((f for f in outer if not _is_stdlib(f.file)), frames[depth]))
 
 
@@ -166,7 +179,7 @@ def _is_stdlib(file: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _is_plumbing(file: str) -> bool:
+def is_plumbing(file: str) -> bool:
     """The standard library, known packages, and native libraries."""
     if _is_stdlib(file) or not file or ".so" in basename(file) or file.endswith((".c", ".h", ".cc", ".cpp", ".pyx")):
         return True
