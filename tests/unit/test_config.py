@@ -153,6 +153,11 @@ def test_the_example_names_every_setting() -> None:
     assert {"hosts", "groups", "logs", "theme", "keys", "notices", *Notices.__dataclass_fields__} <= named
 
 
+def test_the_example_names_every_shipped_theme() -> None:
+    shipped = {path.stem for path in (Path(__file__).parents[2] / "themes").glob("*.toml")}
+    assert shipped and all(f" {name}," in example_text().replace("# ", " ") for name in shipped)
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The program's own configuration directory, empty."""
