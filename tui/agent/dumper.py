@@ -65,7 +65,7 @@ def _dump(pid: int, program: "str | int", native: bool) -> "dict[str, Any]":
             named = int(status("/proc/%d/status" % pid)["NSpid"])
             namespaces.enter(pid, "mnt", "pid")
     except (OSError, ValueError) as failure:
-        return {"error": "py-spy cannot be run in its container: %s (only root may)" % failure}
+        return {"error": "its container cannot be entered: %s (only root may)" % failure}
     arguments = ["--native" if native else "--nonblocking", "--pid", str(named)]
     said, code = _spawn(program, arguments)
     for _ in range(TRIES - 1):

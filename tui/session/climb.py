@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,8 @@ MOST_CHILDREN = 128
 
 _UNFIT = "py-spy cannot be run"
 """How the agent says that the program does not start there."""
+
+Put = Callable[[ProcessStacks], None]
 
 PAUSES = "each process is paused for 1 to 2.5 s meanwhile"
 
@@ -151,7 +153,7 @@ class Climb:
 
     # ---------------------------------------------------------------------------------------------------------- py-spy
 
-    async def _pyspy(self, method: str, members: Sequence[Member], put: Any) -> None:
+    async def _pyspy(self, method: str, members: Sequence[Member], put: Put) -> None:
         """Run py-spy without blocking, ours where the host has none that fits."""
         with self._taking.step(self._host.name, method, len(members)) as rung:
             without = await self._run(rung, members, put)
@@ -167,7 +169,7 @@ class Climb:
             for member in await self._run(rung, without, put):
                 self._fail(rung, member, f"py-spy was sent to {self._host.name} but cannot be run there.")
 
-    async def _with_the_old_one(self, rung: Rung, members: Sequence[Member], put: Any, why: str) -> list[Member]:
+    async def _with_the_old_one(self, rung: Rung, members: Sequence[Member], put: Put, why: str) -> list[Member]:
         """Where ours cannot be sent an old py-spy is better than none."""
         self._program = pyspy_there.NAME
         left = await self._run(rung, members, put, any_version=True)
@@ -175,7 +177,7 @@ class Climb:
             self._taking.note(f"{why} The old py-spy of {self._host.name} is used.")
         return left
 
-    async def _run(self, rung: Rung, members: Sequence[Member], put: Any, any_version: bool = False) -> list[Member]:
+    async def _run(self, rung: Rung, members: Sequence[Member], put: Put, any_version: bool = False) -> list[Member]:
         """Run py-spy on every process at once and take what comes; returns those for which there is no py-spy."""
         program = self._program or pyspy_there.program_on(self._host)
         waiting = {m.pid: m for m in members}
@@ -194,7 +196,7 @@ class Climb:
             return list(members)
         return unfit
 
-    def _take(self, rung: Rung, member: Member, answer: Mapping[str, Any], put: Any) -> bool:
+    def _take(self, rung: Rung, member: Member, answer: Mapping[str, Any], put: Put) -> bool:
         """False where py-spy itself did not start."""
         error, duration = answer.get("error"), decode.number(answer.get("duration_s"))
         threads = unfold(answer.get("stacks"), member.pid) if error is None else ()
