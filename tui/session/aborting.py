@@ -131,13 +131,15 @@ class Aborting:
         self._stderr[owner] = path = str(answer.get("stderr") or "")
         offset = decode.integer(answer.get("offset"))
         name = member.role if member.rank is None else f"rank {member.rank}"
+        data = _decoded(answer.get("data"))
         does = SENTENCES.get(str(answer.get("effect") or ""), "does what cannot be told")
+        came = f"{len(data)} bytes in {path}" if data else "nothing came yet" if path else "nothing came"
         who = f"{name} (pid {member.pid} on {member.host})"
-        self._taking.note(f"{who}, of which was known that it {does}: {self._result[owner]}")
+        self._taking.note(f"{who}: SIGABRT, of which it {does}; {self._result[owner]}, {came}")
         if path.startswith("/") and offset is not None:
             self._watch(host, path, offset)
         rung.answered()
-        if dumps := parse(_decoded(answer.get("data")).decode("utf-8", "replace")):
+        if dumps := parse(data.decode("utf-8", "replace")):
             # The agent read it between this process's waking and its death: nobody else wrote meanwhile.
             named = attribute(dumps, {owner: self._known.get(owner, ())}).owned.get(owner)
             self._keep(member, named or dumps[-1])
