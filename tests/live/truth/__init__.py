@@ -1,0 +1,1 @@
+"""Real hangs and real slowness, each judged by the live monitor on the production clock."""
