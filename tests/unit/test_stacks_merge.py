@@ -211,7 +211,7 @@ def test_a_stack_that_moves_is_slow_and_one_that_stands_is_said_to() -> None:
     stood = merge(later(stacks, 13.0), before=before)
     assert stood.odd_ranks == (5,) and stood.why.endswith("It was there 3 s before too.")
     moved = merge(later(stacks, 13.0, r5=step(("decode", "codec.py", 4))), before=before)
-    assert moved.why.endswith("Its stack changed since 3 s before: it is slow, not hung.")
+    assert moved.why.endswith("Its stack changed within 3 s: it is slow, not hung.")
     too_soon = merge(later(stacks, 10.5), before=before)
     assert too_soon.why.endswith("the other 7 wait in all_reduce.")
 

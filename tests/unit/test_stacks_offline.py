@@ -154,6 +154,17 @@ def test_the_dumps_of_vllms_watchdog_tell_worker_pid_and_what_moved() -> None:
     assert merged(reading).why.startswith("Rank 3 ")
 
 
+def test_of_a_log_with_several_dumps_of_one_process_the_last_counts_and_what_moved_is_seen() -> None:
+    """``dump_traceback_later(60, repeat=True)``: the safe way to have stacks of a job that is watched by nobody."""
+    files = {f"rank{r}.log": (TORCH / "lock" / f"rank{r}.stderr.log").read_text() * 2 for r in range(8)}
+    files["rank5.log"] = files["rank5.log"].replace("line 15 in refill", "line 12 in refill", 1)
+    reading = sent(**files)
+    assert [p.rank for p in reading.processes] == [*range(8)] and len(reading.before) == 8
+    found = merged(reading)
+    assert found.odd_ranks == (5,) and "stands in refill (train.py:15)" in found.why
+    assert found.why.endswith("Its stack changed since an earlier look: it is slow, not hung.")
+
+
 def test_sglangs_own_dumps_in_its_log_tell_the_rank_by_the_process_title() -> None:
     texts = [(TORCH / "lock" / f"rank{r}.pyspy.txt").read_text() for r in range(8)]
     log = ["[2026-11-29 13:06:53 TP0] Scheduler hit an exception"]

@@ -74,15 +74,14 @@ def _stand(process: ProcessStacks, before: ProcessStacks | None) -> Stand | None
     main = replace(main, frames=tuple(f for f in main.frames if is_place(f)))
     if not main.frames and not main.wchan:
         return None
-    if before is not None and not any(holds_gil(t) for t in before.threads):
+    holders = [t for t in process.threads if holds_gil(t)]
+    if holders and before is not None and not any(holds_gil(t) for t in before.threads):
         # A thread that reads a file may hold the interpreter's lock for a moment; a deadlock shows at both looks.
-        main = replace(main, owns_gil=None)
-        process = replace(process, threads=tuple(replace(t, owns_gil=None) for t in process.threads))
+        holders, main = [], replace(main, owns_gil=None)
     wait = meaning(main)
     inside = meaning(replace(main, owns_gil=None)) if wait and wait.id == "gil" else None
-    holder = next((t for t in process.threads if not t.main and holds_gil(t)), None)
-    if holder is not None and (wait is None or wait.id != "gil") and main.active is not True:
-        wait, inside = gil_elsewhere(holder, wait), wait
+    if holders and not holders[0].main and main.active is not True:
+        wait, inside = gil_elsewhere(holders[0], wait), wait
     if wait and _is_orphan(wait, main, process):
         wait = replace(wait, id="orphan_lock", says=f"{wait.says}, though it has no other thread to release it")
     path = _path(main, wait.depth if wait else None)

@@ -188,15 +188,15 @@ def _with_motion(judgement: Judgement) -> Judgement:
         return judgement
     moved = [s for s in judgement.odd if s.moved]
     gap = max((s.gap_s for s in judgement.odd if s.gap_s is not None), default=None)
-    ago = f"{gap:.0f} s before" if gap is not None else "at an earlier look"
+    since = f"within {gap:.0f} s" if gap is not None else "since an earlier look"
     if len(moved) == len(judgement.odd):
         its, it_is = ("its stack", "it is") if len(moved) == 1 else ("their stacks", "they are")
-        said = f"{its[:1].upper()}{its[1:]} changed since {ago}: {it_is} slow, not hung."
+        said = f"{its[:1].upper()}{its[1:]} changed {since}: {it_is} slow, not hung."
     elif moved:
-        said = f"Of these {_subject(moved)} moved since {ago}."
+        said = f"Of these {_subject(moved)} moved {since}."
     else:
-        it_was, there = ("It was", "there") if len(judgement.odd) == 1 else ("They were", "there")
-        said = f"{it_was} {there} {ago} too."
+        it_was = "It was" if len(judgement.odd) == 1 else "They were"
+        said = f"{it_was} there {gap:.0f} s before too."
     return replace(judgement, why=f"{judgement.why} {said}")
 
 

@@ -151,6 +151,9 @@ def _taken_json(sent: _Sent, path: str, value: object) -> bool:
 def _record(sent: _Sent, path: str, record: flight.FlightRecord) -> bool:
     """A pickle is taken before JSON of the same rank, which has no frames."""
     rank = rank_of(path)
+    members = {m for group in record.groups.values() for m in group.members}
+    if rank is None and len(members) == 1:
+        rank = members.pop()
     if rank is None and (digits := re.search(r"(\d{1,6})(?:\.\w{1,10})?$", path)):
         rank = int(digits[1])
     if rank is None:
@@ -223,13 +226,18 @@ def _one_each(processes: Sequence[ProcessStacks]) -> tuple[list[ProcessStacks], 
             continue  # the same process in an output that does not tell its rank
         key: object = process.rank if process.rank is not None else process.pid if process.pid is not None else (n,)
         have = kept.get(key)
-        if have is None or (have.method, have.taken_wall) == (process.method, None):
-            kept.setdefault(key, process)
-        elif have.method == process.method and process.taken_wall is not None:
+        if have is None:
+            kept[key] = process
+        elif have.method == process.method and (process.taken_wall is not None or _same_log(have, process)):
             newer = (process.taken_wall or 0.0) >= (have.taken_wall or 0.0)
             kept[key], before[key] = (process, have) if newer else (have, process)
     before = {key: replace(p, host=kept[key].host, pid=kept[key].pid, rank=kept[key].rank) for key, p in before.items()}
     return sorted(kept.values(), key=lambda p: (p.rank is None, p.rank or 0)), list(before.values())
+
+
+def _same_log(one: ProcessStacks, other: ProcessStacks) -> bool:
+    """A log into which a process dumped again and again (``dump_traceback_later``): the last one counts."""
+    return one.method == "faulthandler" and one.host == other.host
 
 
 def _ras(answers: Sequence[ras.Answer], processes: Sequence[ProcessStacks]) -> Called:
