@@ -120,16 +120,16 @@ class GputopApp(App[Exit]):
         if name is not None and name not in self.theme_names:
             words = f"There is no theme {name!r}; there are {', '.join(self.theme_names)}."
             raise UsageError(words) if wanted else settings.wrong(("theme",), words)
-        self._colours = name is not None or not self.no_color  # who names a theme wants its colours (no-color.org)
-        self.theme = name or themes.fitting(colours=self._colours, few=self.console.color_system == "standard")
+        few = self.console.color_system == "standard"
+        self.theme = name or themes.fitting(colours=not self.no_color, few=few)
         for builtin in BUILTIN_THEMES:
             self.unregister_theme(builtin)
         self.palette = make_palette(self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's own, but no greys in place of colours: with NO_COLOR there are none, or those of a named theme."""
+        """Textual's own, but no greys with NO_COLOR: who names another theme wants its colours (no-color.org)."""
         kept = [f for f in super().get_line_filters() if not isinstance(f, (Monochrome, NoColor))]
-        return kept if self._colours and self.theme != themes.COLOURLESS else [*kept, Colourless()]
+        return [*kept, Colourless()] if self.theme == themes.COLOURLESS else kept
 
     def watch_theme(self) -> None:
         """Give every role its colour in the new theme and draw everything again."""
