@@ -120,6 +120,23 @@ def test_a_fork_that_lost_the_holder_of_a_lock() -> None:
     assert [o.pid for o in said.odd] == [2000] and said.causes[0] == "thread_deadlock"
 
 
+def test_a_stuck_worker_of_a_data_loader_says_why_its_rank_waits() -> None:
+    """Megatron-Bridge's case: one rank's DataLoader worker in Lustre's cl_sync_io_wait, 255 ranks in a collective."""
+    frames = (Frame("__getitem__", "data.py", 5), Frame("<module>", "train.py", 1))
+    worker = ThreadStack(9, "MainThread", frames, main=True, wchan="cl_sync_io_wait", state="D")
+    idle = replace(sample("cond_wait_timeout_loop"), wchan="futex_do_wait")
+    children = [
+        ProcessStacks("host1", 2000 + n, None, "py-spy", (worker if n == 2 else idle,), role="data_worker")
+        for n in range(4)
+    ]
+    said = speaks_for([*ranks(r5=sample("dataloader_worker_stuck")), *children])
+    assert [(o.rank, o.pid) for o in said.odd] == [(5, 1005), (None, 2002)]
+    assert said.causes == ("io_stall", "thread_deadlock", "rank_wait")
+    assert (
+        "; on the same host data worker 2002 on host1 waits for storage (cl_sync_io_wait) in __getitem__" in said.text
+    )
+
+
 def test_what_was_called_and_what_is_dead() -> None:
     def by(kind: Any, *ranks_: int) -> Called:
         return Called("NCCL RAS", (Finding(kind, "", ranks_, "it is so"),), frozenset(range(8)))

@@ -87,7 +87,9 @@ def speaks_for(
 def _causes(stands: Sequence[Stand], judgement: Judgement, called: Sequence[Called]) -> list[CauseId]:
     """What the named ones stand in comes first, then what was called, then that the others wait for them."""
     found: list[CauseId] = []
-    for stand in judgement.odd:
+    for stand in sorted(
+        judgement.odd, key=lambda s: s.rank is not None
+    ):  # a stuck child says more than who waits for it
         if stand.wait is not None and stand.kind not in WAITING:
             found += causes_of(stand.wait.id)
     for one in called:

@@ -27,6 +27,13 @@ IDLE = frozenset({"work", "supervise"})
 DECISIVE = frozenset({"storage", "gpu_driver", "file_lock", "pipe_full", "stopped"})
 """What the kernel's word alone proves, without any frame: a futex or a socket may be anybody's wait."""
 
+CHILDREN = frozenset({"data_worker", "child", "helper"})
+"""Processes that a rank started."""
+
+_FOR_CHILDREN = frozenset({"data_loader", "queue", "child", "socket", "future", "condition", "thread_join"})
+_STUCK = DECISIVE | {"lock", "orphan_lock", "file_baton", "download", "import_lock", "gil"}
+"""Where no idle worker of a DataLoader or a pool stands."""
+
 _PLAIN = frozenset({"queue", "child", "condition", "thread_join", "future", "sleep", "socket", "events", "pipe"})
 """Where a process that is no rank may well stand all its life."""
 
@@ -97,7 +104,7 @@ def _judge(stands: Sequence[Stand], called: Sequence[Called]) -> Judgement:
     holding = [s for s in elsewhere if s.inside in WAITING]
     outside = _without(elsewhere, holding)
     if outside and (waiting or idle or holding):
-        return _elsewhere(outside, [*waiting, *holding], idle)
+        return _with_children(_elsewhere(outside, [*waiting, *holding], idle), others)
     if outside:
         return _by_calls(blamed, ranks) or _nobody_waits(outside)
     if behind := _by_calls(blamed, ranks):
@@ -150,6 +157,19 @@ def _elsewhere(elsewhere: list[Stand], waiting: list[Stand], idle: list[Stand]) 
             "Nobody can be named from the stacks.",
         )
     return _named(elsewhere, [*waiting, *idle])
+
+
+def _with_children(judgement: Judgement, others: Sequence[Stand]) -> Judgement:
+    """Whoever waits for its children, and a child on the same host is stuck itself: that one is named as well."""
+    named = judgement.odd
+    if not named or not all(s.wait is not None and s.wait.id in _FOR_CHILDREN for s in named):
+        return judgement
+    hosts = {s.host for s in named}
+    stuck = [s for s in others if s.role in CHILDREN and s.host in hosts and s.wait and s.wait.id in _STUCK]
+    if not stuck:
+        return judgement
+    why = judgement.why.removesuffix(".")
+    return replace(judgement, odd=(*named, *stuck), why=f"{why}; on the same host {_clause(stuck)}.")
 
 
 def _nobody_waits(elsewhere: list[Stand]) -> Judgement:
