@@ -62,7 +62,7 @@ def _fatal(scene: Scene) -> Judgement | None:
         who = "" if trace.rank is None else f" of rank {trace.rank}"
         reasons.append(f"first traceback{who}: {trace.text[:200]}")
     if scene.living:
-        reasons.append(f"{len(scene.living)} of its processes are still there")
+        reasons.append(f"{_counted(len(scene.living))} of it still there")
     return Judgement(
         "crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log",
         culprits=_named_by_pid(scene, line),
@@ -77,6 +77,10 @@ def _named_by_pid(scene: Scene, line: FatalLine) -> list[Culprit]:
     found = _PID.search(line.text)
     named = [view for view in scene.procs if found is not None and view.member.pid == int(found[1])]
     return [(view, view.member.rank, "the launcher says that it ended first") for view in named]
+
+
+def _counted(processes: int) -> str:
+    return f"{processes} other process{'es' if processes != 1 else ''}"
 
 
 def _nothing_since(scene: Scene, line: FatalLine) -> bool:
@@ -119,7 +123,7 @@ def _dead(scene: Scene) -> Judgement | None:
     many = len(dead) > 1
     how = ("zombies" if many else "a zombie") if zombies else "gone"
     reasons = [
-        f"{seen.who(dead)} {'are' if many else 'is'} {how} while {len(scene.living)} other processes live",
+        f"{seen.who(dead)} {'are' if many else 'is'} {how}, with {_counted(len(scene.living))} of it alive",
         seen.cpu(scene),
         seen.gpus(scene),
     ]
@@ -187,8 +191,8 @@ def _stopped(scene: Scene) -> Judgement | None:
     stopped_s = max((scene.stopped_s(view) for view in views), default=0.0)
     if not views or (scene.progress_t is not None and scene.progress_t > scene.now - stopped_s):
         return None
-    held = f"{seen.who(views)} in state {views[0].state} for {stopped_s:.0f} s or more{by_whom(scene)}"
-    reasons = [held, silence(scene), seen.cpu(scene)]
+    held = f"{seen.who(views)} stopped (state {views[0].state}) for {stopped_s:.0f} s at least{by_whom(scene)}"
+    reasons = [held, silence(scene), seen.cpu(scene), seen.gpus(scene)]
     culprits: list[Culprit] = [(view, view.member.rank, f"stopped, state {view.state}") for view in views]
     explanations = tuple(h.explain(scene) for h in HUNG_HYPOTHESES if h.cause == "stopped")
     return Judgement("hung", "proven", "stopped", reasons, explanations, probe="snapshot", culprits=culprits)

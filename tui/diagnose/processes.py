@@ -49,7 +49,8 @@ def proc_view(
         write=write,
         received=rate("net_rx_bytes"),
         cache=rate("cache_dir_bytes"),
-        trickles=flows and _trickles(host, proc, now),
+        trickles=flows and _steadily(host, proc, now, ("read_bytes", "write_bytes"), TRICKLE_BPS),
+        fetches=_steadily(host, proc, now, ("net_rx_bytes",), TRICKLE_BPS),
         grows=_grows(host, proc, now, look_s),
         wakes=rate("voluntary_switches"),
         blocked_share=states.count(_BLOCKED) / len(states) if states else 0.0,
@@ -73,14 +74,14 @@ def _cpu_long(host: HostHistory, proc: ProcTrack, now: float) -> float | None:
     return None if value is None else 100.0 * value
 
 
-def _trickles(host: HostHistory, proc: ProcTrack, now: float) -> bool:
-    """Whether bytes come steadily, if slowly: in both halves of the long window. A page-in comes in one."""
+def _steadily(host: HostHistory, proc: ProcTrack, now: float, fields: tuple[str, ...], least: float) -> bool:
+    """Whether ``least`` bytes a second come steadily: in both halves of the long window. A page-in comes in one."""
     half = max(LONG_S / 2.0, 1.6 * host.interval_s)
     if now - proc.seen_t < 2.0 * half:
         return False
     for until in (now, now - half):
-        rates = [proc.track.rate(name, until - half, until, host.gap_s).value for name in ("read_bytes", "write_bytes")]
-        if sum(value for value in rates if value is not None) < TRICKLE_BPS:
+        rates = [proc.track.rate(name, until - half, until, host.gap_s).value for name in fields]
+        if sum(value for value in rates if value is not None) < least:
             return False
     return True
 

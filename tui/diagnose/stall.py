@@ -18,7 +18,7 @@ from tui.diagnose.hypotheses.workers import disbelieved
 from tui.diagnose.judgement import Judgement, fitting, silence
 from tui.diagnose.observe import Scene
 from tui.diagnose.patience import patient
-from tui.diagnose.phases import title
+from tui.diagnose.phases import PLAIN_WORK, title
 from tui.model import Explanation
 
 SUSPECT_S = 32.0
@@ -95,7 +95,14 @@ kernel of a start-up runs for minutes while every thread of every rank sleeps.""
 _SHORT = {  # named first: a capture is what most people take a silence for
     "gpu_work": "graph capture or other GPU work",
     "cpu_work": "CPU work",
+    "rank0_preparing": "one rank preparing for all",
+    "cpu_bound_capture": "capture on the CPU",
+    "torch_compile": "torch.compile",
+    "builder_elsewhere": "a builder on another host",
 }
+
+ASLEEP_BESIDE = frozenset({"collective_spin", "graph_capture_deadlock", "rank_wait", "comm_init"})
+"""Causes whose victims are seen, and whose culprit is found by comparing ranks."""
 
 _LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus", "ranks_compared"})
 """Signals that are read at every tick; where they are unknown, an explanation that rests on them stands."""
@@ -103,7 +110,7 @@ _LOOKED_AT = frozenset({"rank_cpu", "children_cpu", "compilers", "bytes", "gpus"
 
 def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judgement:
     """The judgement where nobody was seen at work."""
-    healthy = sorted(healthy, key=lambda e: e.cause not in _SHORT)
+    healthy = sorted(healthy, key=lambda e: e.cause not in PLAIN_WORK)
     rivals = [(h, h.explain(scene)) for h in HUNG_HYPOTHESES if h.concerns(scene.phase)]
     standing = [(h, e) for h, e in rivals if e.alive]
     hypothesis, explanation = standing[0] if standing else (None, None)
@@ -129,6 +136,7 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
     judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
     if explanation is not None and hypothesis is not None:
         judgement.reasons = _note(scene, hypothesis, explanation, quiet_s)
+        _name(judgement)
     judgement.reasons[2:2] = _ruled_out(healthy)
     judgement.reasons += doubts
     sure = hypothesis is not None and quiet_s >= hung_s and not doubts
@@ -154,7 +162,7 @@ def standing(scene: Scene, clock: Clock, unseen: str) -> Judgement | None:
     cause = _held(clock)
     if cause is None or scene.stale_s > STANDS_S:
         return None
-    reasons = [f"{title(cause)}: called before {unseen}", silence(scene)]
+    reasons = [f"{title(cause)}: called before, and it stands; now {unseen}", silence(scene)]
     return Judgement(
         "hung", "weak", cause, reasons, probe="stacks", culprits=culprits(scene), quiet_s=clock.quiet_s, still=True
     )
@@ -190,6 +198,17 @@ def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_
     rest = [reason for reason in seen_so if not any(reason in said for said in particular)]
     what = "nothing but busy cores" if disbelieved(scene) else "nothing"
     return [*particular, *rest, f"{quiet}; {what} has moved for {quiet_s:.0f} s"]
+
+
+def _name(judgement: Judgement) -> None:
+    """Who is elsewhere than the others, where what was said of the cause does not name it; and then, whose stack."""
+    named = [(rank, why) for _, rank, why in judgement.culprits if rank is not None]
+    whys = {why for _, why in named}
+    if not named or len(whys) > 1 or judgement.cause not in ASLEEP_BESIDE:
+        return
+    who = seen.ranks([rank for rank, _ in named])
+    judgement.reasons.insert(1, f"not with the others: {who}, {whys.pop()}")
+    judgement.remedy = f"Take the stack of {who}: what it waits for holds the others up. [py-spy]"
 
 
 def _ruled_out(healthy: list[Explanation]) -> list[str]:

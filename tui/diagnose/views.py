@@ -48,9 +48,9 @@ class ProcView:
     """A process of the launch over the look window. Rates in percent of a core and bytes a second.
 
     ``blocked_share``: of the last samples, those in uninterruptible sleep; ``ready_share``: those running, or ready to;
-    ``blocked_now``: whether one of the newest
-    two is. ``cpu_long``: as ``cpu``, over :data:`LONG_S`. ``grows``: its memory, over
-    :data:`LONG_S`. ``wakes``: voluntary switches of its main thread a second.
+    ``blocked_now``: whether one of the newest two is. ``cpu_long``: as ``cpu``, over :data:`LONG_S`. ``grows``: its
+    memory, over :data:`LONG_S`. ``fetches``: receives steadily, if slowly. ``wakes``: voluntary switches of its main
+    thread a second.
     """
 
     member: Member
@@ -65,6 +65,7 @@ class ProcView:
     received: float | None = None
     cache: float | None = None
     trickles: bool = False
+    fetches: bool = False
     grows: bool = False
     wakes: float | None = None
     blocked_share: float = 0.0
@@ -82,7 +83,7 @@ class ProcView:
         """Waits without burning anything, and without moving bytes."""
         return (
             self.present
-            and self.state not in "ZXT"
+            and self.state not in "ZXTt"
             and self.cpu is not None
             and self.cpu < ASLEEP_PCT
             and not self.moves_bytes

@@ -66,9 +66,9 @@ def _storage(scene: Scene) -> list[Prediction]:
 
 def _download(scene: Scene) -> list[Prediction]:
     least = RECEIVING_BPS if scene.phase in LOADS | {"unknown"} else FETCHING_BPS
-    if scene.phase == "weight_download":
-        least = CACHE_BPS  # nothing else is due then
     got = [view for view in scene.living if (view.received or 0.0) >= least or (view.cache or 0.0) >= CACHE_BPS]
+    if scene.phase == "weight_download":
+        got += [view for view in scene.living if view.fetches]  # nothing else is due then
     return [expect("bytes", "bytes are received or the cache grows", seen.byte_flow(scene), _known(scene, bool(got)))]
 
 

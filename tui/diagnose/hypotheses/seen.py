@@ -39,13 +39,43 @@ def waits_in(views: Sequence[ProcView]) -> str:
     places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
     if len(places) > 1:
         return f" ({where(views)})"
-    return f" in {next(iter(places))}" if places else ""
+    place = next(iter(places), "")
+    return f" in {place}{f' ({meaning})' if (meaning := _waits_for(place)) else ''}" if place else ""
 
 
 def where(views: Sequence[ProcView]) -> str:
     """Where the kernel has them."""
     places = Counter(view.wchan for view in views if view.wchan not in ("", "0"))
-    return ", ".join(f"{n} in {place}" for place, n in places.most_common(3)) or "not known"
+    told = [(n, place, _waits_for(place)) for place, n in places.most_common(3)]
+    return ", ".join(f"{n} in {place}{meaning and f': {meaning}'}" for n, place, meaning in told) or "not known"
+
+
+_PLACES = (
+    ("futex", "a lock or another thread"),
+    ("ep_poll", "sockets"),
+    ("do_poll", "sockets"),
+    ("poll_schedule", "sockets"),
+    ("do_select", "sockets"),
+    ("wait_woken", "a socket"),
+    ("sk_wait", "a socket"),
+    ("hrtimer", "a timer"),
+    ("do_wait", "a child"),
+    ("rpc_", "NFS"),
+    ("nfs", "NFS"),
+    ("folio_", "pages from storage"),
+    ("wait_on_page", "pages from storage"),
+    ("balance_dirty", "writeback"),
+    ("locks_lock", "a file lock"),
+    ("flock", "a file lock"),
+    ("fcntl_setlk", "a file lock"),
+    ("nvidia", "the GPU driver"),
+    ("uvm_", "the GPU driver"),
+)
+"""Functions of the kernel, by how they begin, and what a process waits for in them."""
+
+
+def _waits_for(place: str) -> str:
+    return next((meaning for start, meaning in _PLACES if place.startswith(start)), "")
 
 
 def _every_thread(scene: Scene) -> str:
@@ -61,17 +91,17 @@ def cpu(scene: Scene) -> str:
     views = scene.workers
     if not scene.observed:
         return "CPU not known"
-    asleep = [view for view in views if view.asleep]
-    core = [view for view in views if view.one_core]
-    kind = "ranks" if scene.ranks else "processes"
-    if len(asleep) == len(views):
-        together = sum(view.cpu or 0.0 for view in views)
-        number = f"all {len(views)} {kind}" if len(views) > 1 else f"the {kind[:-1] if kind == 'ranks' else 'process'}"
-        return f"{number} asleep{waits_in(asleep)}{_every_thread(scene)}, {together:.1f} % CPU together"
-    if len(core) == len(views):
-        return f"all {len(views)} {kind} at one core each" if len(views) > 1 else "the rank at one core"
     stuck = [view for view in views if view.stuck_in_kernel]
-    asleep = [view for view in asleep if view not in stuck]
+    asleep = [view for view in views if view.asleep and view not in stuck]
+    core = [view for view in views if view.one_core]
+    together = sum(view.cpu or 0.0 for view in views)
+    burned = f"{together:.1f} % CPU{' together' if len(views) > 1 else ''}"
+    if len(asleep) == len(views):
+        return f"{_everyone(scene)} asleep{waits_in(asleep)}{_every_thread(scene)}, {burned}"
+    if len(stuck) == len(views):
+        return f"{_everyone(scene)} blocked for good{waits_in(stuck)}, {burned}"
+    if len(core) == len(views):
+        return f"{_everyone(scene)} at one core{' each' if len(views) > 1 else ''}"
     parts = [
         f"{who(group)} {text}"
         for group, text in (
@@ -84,8 +114,19 @@ def cpu(scene: Scene) -> str:
         )
         if group
     ]
-    together = sum(view.cpu or 0.0 for view in views) / 100.0
-    return "; ".join(parts) + (f"; {together:.1f} cores in all" if together >= 1.0 and len(views) > 1 else "")
+    return "; ".join(parts) + (f"; {together / 100.0:.1f} cores in all" if together >= 150.0 else "")
+
+
+def _everyone(scene: Scene) -> str:
+    """``all 8 ranks``, ``both ranks``, ``rank 0``, ``the api``."""
+    views = scene.workers
+    if len(views) == 1:
+        return views[0].name if scene.ranks else f"the {views[0].name}"
+    return f"{all_of(len(views))} {'ranks' if scene.ranks else 'processes'}"
+
+
+def all_of(count: int) -> str:
+    return "both" if count == 2 else f"all {count}"
 
 
 def gpus(scene: Scene) -> str:
@@ -112,7 +153,7 @@ def gpus(scene: Scene) -> str:
 def _how_many(some: int, all_of_them: int) -> str:
     if all_of_them == 1:
         return "the GPU"
-    return f"all {some} GPUs" if some == all_of_them else f"{some} of {all_of_them} GPUs"
+    return f"{all_of(some)} GPUs" if some == all_of_them else f"{some} of {all_of_them} GPUs"
 
 
 def _watts(kind: str, power: list[float], group: list[GpuView]) -> str:
