@@ -137,7 +137,7 @@ async def test_d_takes_the_stacks_and_shows_them_filling() -> None:
             await pilot.pause(0.4)
             assert words in text(app)
         body = text(app)
-        assert body.index("rank 5  stands apart") < body.index("ranks 0–4, 7")
+        assert body.index("1 of 8  rank 5") < body.index("6 of 8  ranks 0–4, 7")
         assert "permission denied" in body
 
 

@@ -50,13 +50,17 @@ def show(
     steps: Sequence[Step] = (),
 ) -> None:
     """Print all of it to stdout; the verdict's sentence comes first."""
-    if not as_text:
+    if as_text:
+        print(*text_lines(processes, merged, called), sep="\n")
+    else:
         print(json.dumps(as_json(processes, merged, called, steps), ensure_ascii=False))
-        return
-    if merged.why:
-        print(merged.why)
+
+
+def text_lines(processes: Sequence[ProcessStacks], merged: MergedStacks, called: Sequence[Called] = ()) -> list[str]:
+    """What a person reads: the verdict's sentence, the tree, what was called, and who gave no stack."""
+    lines = [merged.why] if merged.why else []
     if merged.groups:
-        print("", *draw(tree(merged.groups, processes)), sep="\n")
+        lines += ["", *draw(tree(merged.groups, processes))]
     findings = [(one.source, f.says) for one in called for f in one.findings[:MOST_FINDINGS]]
     told = [
         f"{source[:1].upper()}{source[1:]}: {says}."
@@ -64,10 +68,11 @@ def show(
         if says.lower() not in merged.why.lower()
     ]
     if told:
-        print("", *told, sep="\n")
+        lines += ["", *told]
     failed = [p for p in processes if p.error]
     if failed:
-        print("", *(f"{name(p.rank, p.pid, p.host)}: {p.error}" for p in failed), sep="\n")
+        lines += ["", *(f"{name(p.rank, p.pid, p.host)}: {p.error}" for p in failed)]
+    return lines
 
 
 def name(rank: int | None, pid: int | None, host: str) -> str:

@@ -1,126 +1,154 @@
-"""Merged stacks and raw dumps."""
+"""The panes of the stacks: the tree of all, one process as it was taken, two looks beside each other."""
 
 from __future__ import annotations
 
-from rich.cells import cell_len
+from collections.abc import Callable, Hashable, Sequence
+from itertools import zip_longest
 
-from tui.model import Dump, ProcessStacks, StackGroup, ThreadStack
+from tui.model import Dump, ProcessStacks
 from tui.ui import format as fmt
-from tui.ui.lines import Line, fit, fit_left, wrap_spans
-from tui.ui.view import View
-from tui.ui.widgets.pane import Painting, Pane
+from tui.ui.lines import Line, fit, wrap
+from tui.ui.outline import Outline, Row, still, stop
+from tui.ui.source import Sources
+from tui.ui.stack_compare import Change, Pair, changes, compare_rows
+from tui.ui.stack_filter import ALL, Filter
+from tui.ui.stack_threads import process_rows
+from tui.ui.stack_tree import Look, dump_rows, look, process_name
+from tui.ui.widgets.outline import OutlinePane
 
 
 def order(dump: Dump) -> list[ProcessStacks]:
     """Odd processes first, then ranks, then the others."""
-    odd = set(dump.merged.odd_ranks) if dump.merged else set[int]()
-    return sorted(dump.processes, key=lambda p: (p.rank not in odd, p.rank is None, p.rank or 0, p.host, p.pid or 0))
+    odd = {(o.host, o.pid) for o in dump.merged.odd} if dump.merged else set[tuple[str, int | None]]()
+    ranks = set(dump.merged.odd_ranks) if dump.merged else set[int]()
+    return sorted(
+        dump.processes,
+        key=lambda p: (
+            (p.host, p.pid) not in odd and p.rank not in ranks,
+            p.rank is None,
+            p.rank or 0,
+            p.host,
+            p.pid or 0,
+        ),
+    )
 
 
-def paint_merged(dump: Dump, width: int) -> list[Line]:
-    """Why, the groups with the odd ones first, the frames all share, what failed, and what was done."""
-    rows: list[Line] = []
-    merged = dump.merged
-    if merged is None:
-        words = "Waiting for the first stacks." if not dump.done else "No stacks came."
-        rows.append([(words, "dim")])
-    else:
-        if merged.why:
-            rows += [*wrap_spans([], merged.why, "strong", width), []]
-        shared = len(merged.common)
-        for group in merged.groups:
-            rows += [*_group(dump, group, shared, width), []]
-        if merged.common:
-            rows.append([("all of them came by", "dim")])
-            rows += [line for frame in reversed(merged.common) for line in _frame(frame, "dim", width)]
-    failed = [p for p in dump.processes if p.error is not None]
-    if failed:
-        rows += [[], [("without stacks", "strong")]]
-        for process in failed:
-            rows += wrap_spans([(f"  {process_name(process)}  ", "text")], process.error or "", "warn", width)
-    if dump.log:
-        rows += [[], [("what was done", "strong")]]
-        rows += [line for entry in dump.log for line in wrap_spans([("  ", "text")], entry, "dim", width)]
-    return rows
+class StackPane(OutlinePane):
+    """``wanted`` is the filter; ``as_text`` shows plain lines in place of rows that open."""
+
+    def __init__(self, sources: Sources, on_choice: Callable[[OutlinePane], None], *, id: str) -> None:
+        super().__init__(on_choice, id=id)
+        self.sources = sources
+        self.wanted: Filter = ALL
+        self.as_text = False
+        self.revision = 0
+        """Counts what has changed beside what is shown: a source that was read."""
+        self._made: tuple[object, ...] | None = None
+        self._subject: tuple[object, ...] = ()
+        self._rows_made: Sequence[Row] = ()
+
+    def subject(self) -> tuple[object, ...]:
+        """What is shown; rows are made again only where it is something else."""
+        raise NotImplementedError
+
+    def build(self, width: int) -> Sequence[Row]:
+        raise NotImplementedError
+
+    def text(self) -> list[str]:
+        """The same as text, as it is copied."""
+        raise NotImplementedError
+
+    def make_rows(self, width: int) -> Sequence[Row]:
+        subject = self.subject()
+        made = (width, self.wanted, self.as_text, self.revision, tuple(self.levels.items()))
+        if made != self._made or any(a is not b for a, b in zip_longest(subject, self._subject)):
+            self._made, self._subject = made, subject
+            self._rows_made = _text_rows(self.text(), width) if self.as_text else self.build(width)
+        return self._rows_made
 
 
-def _group(dump: Dump, group: StackGroup, shared: int, width: int) -> list[Line]:
-    """A group's name, then its own frames, the newest first."""
-    n = max(len(group.ranks), len(group.members))
-    roles = {f"{p.host}:{p.pid}": f"{p.role} {p.pid}" for p in dump.processes if p.rank is None}
-    name = fmt.rank_words(group.ranks) if group.ranks else ", ".join(roles.get(m, m) for m in group.members)
-    tail = "stands apart" if group.odd else f"{n} together" if n > 1 else ""
-    head: Line = [("▌ " if group.odd else "  ", "odd"), (name, "odd" if group.odd else "strong"), (f"  {tail}", "dim")]
-    own = group.frames[shared:] or group.frames[-1:]
-    rows: list[Line] = [head]
-    for i, frame in enumerate(reversed(own)):
-        role = ("odd" if group.odd else "strong") if i == 0 else "text"
-        rows += _frame(frame, role, width, edge="▌   " if group.odd else "    ")
-    return rows
+def _text_rows(lines: Sequence[str], width: int) -> list[Row]:
+    """Long lines are broken, none is cut: what is read is what would be copied."""
+    parts = [part for line in lines for part in (wrap(line, width - 1) if line else [""])]
+    return [stop([(part, "text")], ("text", n)) for n, part in enumerate(parts)]
 
 
-def _frame(frame: str, role: str, width: int, edge: str = "    ") -> list[Line]:
-    """``function (file:line)`` in one row, the place quieter than the name and shortened from its left."""
-    function, _, place = frame.partition(" (")
-    function = fit(function, max(8, width - len(edge) - 24))
-    room = width - len(edge) - cell_len(function) - 3
-    lead: Line = [(edge, "odd" if edge.strip() else "text"), (function, role)]
-    return [[*lead, (f" ({fit_left(place.removesuffix(')'), room)})", "dim")] if place and room > 8 else lead]
-
-
-def process_name(process: ProcessStacks) -> str:
-    name = process.role if process.rank is None else f"rank {process.rank}"
-    return f"{name}  {process.host}" + (f" pid {process.pid}" if process.pid is not None else "")
-
-
-def paint_raw(process: ProcessStacks, width: int) -> list[Line]:
-    """Every thread of one process as it was dumped, the main thread first."""
-    rows: list[Line] = []
-    if process.error is not None:
-        rows += wrap_spans([], process.error, "warn", width)
-    for thread in sorted(process.threads, key=lambda t: not t.main):
-        rows += [*_thread(thread, width), []]
-    return rows or [[("No threads in this dump.", "dim")]]
-
-
-def _thread(thread: ThreadStack, width: int) -> list[Line]:
-    words: list[str] = []
-    if thread.os_thread_id is not None:
-        words.append(f"tid {thread.os_thread_id}")
-    if thread.active is not None:
-        words.append("running" if thread.active else "idle")
-    if thread.owns_gil:
-        words.append("holds the GIL")
-    if thread.wchan and thread.wchan != "0":
-        words.append(f"in {thread.wchan}")
-    lead: Line = [(thread.name or ("main thread" if thread.main else "thread"), "strong"), ("  ", "text")]
-    rows = wrap_spans(lead, " · ".join(words), "dim", width) if words else [lead]
-    for i, frame in enumerate(thread.frames):
-        place = f"{frame.file}:{frame.line}" if frame.line else frame.file
-        text = f"{frame.function} ({place})" if place else frame.function
-        rows += _frame(text, "strong" if i == 0 and thread.main else "text", width)
-    return rows if thread.frames else [*rows, [("    no Python frame", "dim")]]
-
-
-class MergedPane(Pane):
+class MergedPane(StackPane):
     dump: Dump | None = None
+    _look: Look | None = None
 
-    def paint(self, view: View, width: int, height: int) -> Painting:
-        title: Line = [("merged", "title")]
+    def subject(self) -> tuple[object, ...]:
+        return (self.dump,)
+
+    def build(self, width: int) -> Sequence[Row]:
         if self.dump is None:
-            return Painting([], title=title)
-        groups = len(self.dump.merged.groups) if self.dump.merged else 0
-        title.append((f"  {fmt.plural(groups, 'group')}" if groups else "", "dim"))
-        return Painting(paint_merged(self.dump, width), title=title)
+            return []
+        if self._look is None or self._look.dump is not self.dump or self._look.wanted != self.wanted:
+            self._look = look(self.dump, self.wanted)
+        return dump_rows(self._look, self.levels, self.sources, width)
+
+    def text(self) -> list[str]:
+        from tui.ui.stack_text import merged_lines
+
+        return merged_lines(self.dump) if self.dump is not None else []
+
+    def first_stop(self, outline: Outline) -> Hashable:
+        """The branch that is to be read first: the odd one, which comes first, else the tree."""
+        branches = [outline.rows[n] for n in outline.stops if isinstance(outline.rows[n].key, int)]
+        leaf = next((row for row in branches if row.folded == 0), None)
+        return leaf.key if leaf is not None else super().first_stop(outline)
+
+    def make_title(self, width: int) -> tuple[Line, Line]:
+        title: Line = [("merged", "title")]
+        if self.dump is not None and self.dump.merged is not None:
+            title.append((f"  {fmt.plural(len(self.dump.merged.groups), 'group')}", "dim"))
+        return title, [(f" {fit(self.wanted.words, 24)} ", "badge-frozen")] if self.wanted.words else []
 
 
-class RawPane(Pane):
+class RawPane(StackPane):
     process: ProcessStacks | None = None
+    native: ProcessStacks | None = None
 
-    def paint(self, view: View, width: int, height: int) -> Painting:
+    def subject(self) -> tuple[object, ...]:
+        return (self.process, self.native)
+
+    def build(self, width: int) -> Sequence[Row]:
+        if self.process is None:
+            return []
+        return process_rows(self.process, self.native, self.wanted, self.levels, self.sources, width)
+
+    def text(self) -> list[str]:
+        from tui.ui.stack_text import process_lines
+
+        return process_lines(self.process) if self.process is not None else []
+
+    def make_title(self, width: int) -> tuple[Line, Line]:
         process = self.process
         if process is None:
-            return Painting([], title=[("one process", "title")])
+            return [("one process", "title")], []
         took = "" if process.duration_s is None else f"  {process.duration_s:.1f} s"
-        title: Line = [(process_name(process), "title"), (f"  {process.method}{took}", "dim")]
-        return Painting(paint_raw(process, width), title=title)
+        return [(process_name(process), "title"), (f"  {process.method}{took}", "dim")], []
+
+
+class ComparePane(StackPane):
+    """``pair`` is what is compared; who has moved is found out once for it."""
+
+    pair: Pair | None = None
+    _changes: tuple[Pair, list[Change]] | None = None
+
+    def subject(self) -> tuple[object, ...]:
+        return (self.pair,)
+
+    def build(self, width: int) -> Sequence[Row]:
+        if self.pair is None:
+            return [still([("There is nothing to compare these stacks with yet.", "dim")])]
+        if self._changes is None or self._changes[0] is not self.pair:
+            self._changes = (self.pair, changes(self.pair))
+        return compare_rows(self.pair, self._changes[1], self.wanted, self.levels, width)
+
+    def text(self) -> list[str]:
+        return self.lines()
+
+    def make_title(self, width: int) -> tuple[Line, Line]:
+        title: Line = [("what moved", "title")]
+        return title, [(f" {fit(self.wanted.words, 24)} ", "badge-frozen")] if self.wanted.words else []
