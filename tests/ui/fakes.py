@@ -37,6 +37,7 @@ from tui.model import (
     Sample,
     Snapshot,
     StackGroup,
+    Step,
     ThreadStack,
     Trend,
     Verdict,
@@ -685,7 +686,13 @@ def stacks(n: int, t: float) -> Dump:
         else None
     )
     log = ("14:20:01 py-spy --nonblocking on 8 processes of gpu-a17", *((f"14:20:02 {n} of 8 answered",) if n else ()))
-    return Dump(1, "gpu-a17:4700", "stacks", WALL + t, n >= 8, 8, done, merged, log)
+    refused = ((4717, "permission denied: py-spy needs CAP_SYS_PTRACE or the owner's account"),) if n >= 7 else ()
+    steps = (
+        Step(name, "/proc", WALL + t, 0.09, 8, 8),
+        Step(name, "py-spy", WALL + t + 0.1, 0.41 if n >= 8 else None, 8, n - len(refused), errors=refused),
+        *((Step(name, "NCCL RAS", WALL + t + 0.5, 2.02, 1, 1),) if n >= 8 else ()),
+    )
+    return Dump(1, "gpu-a17:4700", "stacks", WALL + t, n >= 8, 8, done, merged, log, steps)
 
 
 def hostile(t: float) -> Snapshot:

@@ -65,7 +65,7 @@ def parse(words: str) -> Filter:
             ranks += [_span(part) for part in pattern.split(",")]
         elif colon and field in found:
             found[field].append(pattern.lower())
-        elif colon and field.isalpha() and not pattern.isdigit():
+        elif colon and field.isalpha() and not pattern.startswith(":"):  # but std::mutex
             raise UsageError(f"{field!r} is no filter: {', '.join(FIELDS)} are, as in rank:0-3 or thread:Main*")
         else:
             found[""].append(word.lower())

@@ -16,7 +16,7 @@ from tui.safetext import clean
 from tui.stacks.frames import is_place
 from tui.stacks.tree import Branch, member_of, tree
 from tui.ui import format as fmt
-from tui.ui.lines import Line, fit, wrap_spans
+from tui.ui.lines import Line, cut, fit, width_of, wrap_spans
 from tui.ui.outline import Levels, Row, behind, glyph, paragraph, section, still, stop
 from tui.ui.source import Sources, place_of
 from tui.ui.stack_filter import Filter, chosen
@@ -206,7 +206,7 @@ def _steps(methods: Mapping[str, Sequence[Step]], width: int) -> list[Row]:
             (f"{counts:<12}{took:>8}  ", "dim"),
             (f"{fmt.clock(min(s.started_wall for s in steps))}  {where}", "faint"),
         ]
-        rows.append(stop(line, ("step", n), parent="steps"))
+        rows.append(stop(cut(line, width) if width_of(line) > width else line, ("step", n), parent="steps"))
         for i, (who, sentence) in enumerate(_errors(steps)):
             lines = wrap_spans([("      ", "text"), (f"{who}  ", "dim")], sentence, "warn", width)
             rows += [stop(line, ("step", n, i, j), parent="steps") for j, line in enumerate(lines)]
