@@ -108,6 +108,17 @@ def node_missing(stage: Stage) -> Job:
     return job
 
 
+@healthy("two ranks of three were started, by hand: the third may be on its way elsewhere", "rank_missing",
+         says="waiting", ranks=2)  # fmt: skip
+def rank_absent(stage: Stage) -> Job:
+    folder = stage.place("rank-absent")
+    meeting = {"WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, str(JOBS / "pretrain.py"), "--fault", "none"]
+    first, _ = [stage.start_from_shell(folder, command, env={**meeting, "RANK": rank}) for rank in "01"]
+    (folder / "fault").write_text(repr(time.monotonic()))
+    return Job(first, folder)
+
+
 @sick("torchrun: a rank is killed by SIGKILL between two steps", "dead_rank", says="crashed", within_s=20, odd=(3,),
       ends=True)  # fmt: skip
 def rank_killed(stage: Stage) -> Job:
@@ -197,7 +208,7 @@ def server_rank_killed(stage: Stage) -> Job:
 
 @sick("the kernel kills rank 2 for memory", "oom_kill", says="crashed", within_s=45, odd=(2,), also=("dead_rank",))
 def rank_oom(stage: Stage) -> Job | str:
-    group = stage.cgroup("memory", {"memory.max": str(160 << 20)})
+    group = stage.cgroup("memory", {"memory.max": str(160 << 20), "memory.swap.max": "0"})
     if group is None:
         return "no control group can be made here"
     return server(stage, "rank-oom", "oom", cgroup=str(group))
@@ -242,6 +253,7 @@ def slow_reader(stage: Stage) -> Job:
 def _download(stage: Stage, name: str, server: Trickle) -> Job:
     folder = stage.place(name)
     server.note = folder / "fault"
+    stage.closing.append(server.stop)
     command = [sys.executable, str(JOBS / "fetch.py"), server.url, "4"]
     return Job(stage.start_from_shell(folder, command, env={"RANK": "0", "WORLD_SIZE": "1"}), folder)
 
@@ -252,6 +264,6 @@ def download_stalled(stage: Stage) -> Job:
     return _download(stage, "download-stalled", Trickle(bytes_s=8e6, stalls_after=12_000_000))
 
 
-@healthy("a download is slow: half an hour for a file", "slow_download", "slow_storage", says="slow", ranks=1)
+@healthy("a download is slow: two hours for a file", "slow_download", "slow_storage", says="slow", ranks=1)
 def download_slow(stage: Stage) -> Job:
-    return _download(stage, "download-slow", Trickle(bytes_s=1.2e6))
+    return _download(stage, "download-slow", Trickle(bytes_s=3e5))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,6 +54,8 @@ class Stage:
     tag: str = field(default_factory=lambda: uuid.uuid4().hex)
     _started: list[subprocess.Popen[bytes]] = field(default_factory=list[subprocess.Popen[bytes]])
     _cgroups: list[Path] = field(default_factory=list[Path])
+    closing: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
+    """What else is to be called at the end."""
 
     def place(self, name: str) -> Path:
         folder = self.folder / name
@@ -89,6 +91,7 @@ class Stage:
 
     def start_from_shell(self, folder: Path, command: Sequence[str], *, env: dict[str, str]) -> int:
         """Start a command from a shell, as a person does, and give back its process number."""
+        (folder / "pid").unlink(missing_ok=True)
         self.start(folder, ["sh", "-c", '"$@" & echo $! > pid.new; mv pid.new pid; wait', "sh", *command], env=env)
         until = time.monotonic() + 10.0
         while not (folder / "pid").exists() and time.monotonic() < until:
@@ -117,6 +120,8 @@ class Stage:
 
     def stop(self) -> None:
         """End everything that bears our mark, by pid, until nothing is left."""
+        for close in self.closing:
+            close()
         for _ in range(50):
             left = [process for process in psutil.process_iter() if self._is_ours(process)]
             for process in left:
@@ -146,7 +151,8 @@ def _set_limit(group: Path, name: str, value: str) -> None:
         (group / "cpu.cfs_period_us").write_text(period)
         (group / "cpu.cfs_quota_us").write_text(quota)
     else:
-        (group / {"memory.max": "memory.limit_in_bytes"}[name]).write_text(value)
+        version1 = {"memory.max": "memory.limit_in_bytes", "memory.swap.max": "memory.swappiness"}
+        (group / version1[name]).write_text(value)
 
 
 def torchrun(script: str, ranks: int, fault: str, *more: str) -> list[str]:
