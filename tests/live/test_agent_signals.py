@@ -208,8 +208,12 @@ def test_an_abort_that_has_begun_is_carried_through_without_the_agent(tmp_path: 
         launch.end()
 
 
-def test_whatever_happens_to_the_worker_all_are_let_go_at_once(client: AgentClient, tmp_path: Path) -> None:
-    """Six ranks that do not die, 2 s each: the worker is killed at the first, and the dead man's switch hears it."""
+@pytest.mark.parametrize("fate, within", [(signal.SIGKILL, (0.0, 1.0)), (signal.SIGSTOP, (10.0, 17.0))])
+def test_whatever_happens_to_the_worker_all_are_let_go(
+    fate: signal.Signals, within: tuple[float, float], client: AgentClient, tmp_path: Path
+) -> None:
+    """Six ranks that do not die, 2 s each: at the first the worker is killed, which the dead man's switch hears at
+    once, or hangs, which it ends 15 s after the beginning."""
     log = (tmp_path / "log").open("wb")
     ranks = [subprocess.Popen([sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=log) for _ in range(6)]
     holder = subprocess.Popen([sys.executable, "-c", "import time\ntime.sleep(600)"])
@@ -224,11 +228,12 @@ def test_whatever_happens_to_the_worker_all_are_let_go_at_once(client: AgentClie
             time.sleep(0.005)
         switch = next(pid for pid in children(client.process.pid) if os.getsid(pid) == pid)
         (worker,) = children(switch)
-        os.kill(worker, signal.SIGKILL)
+        os.kill(worker, fate)
         began = time.monotonic()
         while any(state(p.pid) == "T" for p in everybody):
-            assert time.monotonic() - began < 1, "neither ranks nor their holder stay stopped"
+            assert time.monotonic() - began < within[1], "neither ranks nor their holder stay stopped"
             time.sleep(0.01)
+        assert time.monotonic() - began >= within[0]
         answers = client.until(lambda frame: frame["type"] == "answer" and frame["last"])
         assert answers["result"] == "alive"
         assert all(p.poll() is None for p in everybody)
