@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,18 @@ def test_all_have_called_it_and_it_does_not_end() -> None:
 def test_a_launch_at_rest_gives_no_finding() -> None:
     assert desync.called({r: record(*run("aaab", last="completed")) for r in range(8)}).findings == ()
     assert desync.called({}).findings == ()
+
+
+def test_a_record_from_before_the_call_tells_nothing_of_it() -> None:
+    """An older file of a rank that could not write a new one: it may have called it since."""
+    stuck = run("aab", time_created_ns=1_000_000_000_000)
+    made = {r: record(*run("aa", last="completed") if r == 5 else stuck) for r in range(8)}
+    assert desync.called(made).blamed == (5,)
+    made[5] = replace(made[5], taken_wall=1001.0)
+    assert desync.called(made).blamed == (5,)
+    made[5] = replace(made[5], taken_wall=990.0)
+    found = only(desync.called(made))
+    assert found.ranks == () and found.says.startswith("the record of rank 5 is older than collective 3 of default_pg")
 
 
 def test_called_by_all_but_not_begun_on_one_gpu() -> None:

@@ -8,6 +8,7 @@ import binascii
 import time
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tui.collect import decode
@@ -131,8 +132,8 @@ class Records:
             return
         rung.answered()
         assert member.rank is not None
-        self._records[member.rank] = record
         mtime = decode.number(answer.get("mtime")) or time.time()
+        self._records[member.rank] = replace(record, taken_wall=mtime)
         self._taking.raw.append(Raw("flight_record", member.host, member.pid, member.rank, path, mtime, data))
         self._taking.note(f"flight recorder: rank {member.rank} (pid {member.pid} on {member.host}): {path}")
 

@@ -41,6 +41,7 @@ class _Team:
     """Whether some record names the members; else they are those that are known to have called something."""
     called: dict[int, int]
     done: dict[int, int]
+    taken: dict[int, float | None]
     calls: dict[int, dict[int, tuple[Call, ...]]]
 
     @property
@@ -96,7 +97,8 @@ def _team(
     called = {r: own[r].called if r in own else 0 for r in members if r in records}
     done = {r: own[r].done if r in own else 0 for r in called}
     mine = {r: {seq: tuple(some) for seq, some in calls.get(r, {}).items()} for r in called}
-    return _Team(name, title, members, by_config, called, done, mine)
+    taken = {r: records[r].taken_wall for r in called}
+    return _Team(name, title, members, by_config, called, done, taken, mine)
 
 
 def _judge(team: _Team) -> Finding | None:
@@ -109,7 +111,11 @@ def _judge(team: _Team) -> Finding | None:
     inside = [r for r, n in team.called.items() if n >= front and team.done[r] < front]
     if not inside:
         return None
+    called_at = min([c.at for r in inside for c in team.at(r, front) if c.at is not None], default=None)
     late = [r for r, n in team.called.items() if n < front]
+    if old := [r for r in late if called_at is not None and (team.taken[r] or called_at) < called_at]:
+        says = f"the record of {_ranks(old)} is older than {_what(team, front, inside)}"
+        return Finding("unfinished", team.title, (), f"{says}, which others wait in: it tells nothing of it")
     if late:
         says = _uncalled(team, front, late, inside)
         if len(inside) == 1 and len(late) > 1 and _usual(_past(team, inside[0], front)) != team.op(inside[0], front):

@@ -32,7 +32,7 @@ class BadRecord(GputopError):
 @dataclass(frozen=True, slots=True)
 class Call:
     """One collective or point-to-point operation. ``seq`` counts within the group, ``p2p`` operations by themselves;
-    ``place`` is the caller's own frame, where frames were recorded."""
+    ``place`` is the caller's own frame, where frames were recorded; ``at`` when it was called, seconds since 1970."""
 
     group: str
     seq: int
@@ -43,6 +43,7 @@ class Call:
     sizes: tuple[tuple[int, ...], ...] = ()
     dtypes: tuple[str, ...] = ()
     place: str = ""
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class FlightRecord:
-    """``library`` is ``nccl``, ``gloo`` …; ``calls`` oldest first."""
+    """``library`` is ``nccl``, ``gloo`` …; ``calls`` oldest first. ``taken_wall``: when it was written, in seconds
+    since 1970, where whoever fetched it knows: what others called later than that it cannot show."""
 
     library: str
     version: str
     calls: tuple[Call, ...]
     groups: Mapping[str, Group]
+    taken_wall: float | None = None
 
 
 def load(data: bytes) -> FlightRecord:
@@ -123,6 +126,7 @@ def _call(row: Mapping[str, Any]) -> Call | None:
         sizes=_sizes(row.get("input_sizes")),
         dtypes=tuple(_text(d) for d in _items(row.get("input_dtypes"))[:64]),
         place=_place(row),
+        at=created / 1e9 if (created := _number(row.get("time_created_ns"))) else None,
     )
 
 
