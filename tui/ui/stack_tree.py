@@ -168,13 +168,15 @@ def _leaves(branches: Sequence[Branch]) -> list[Branch]:
 
 
 def _ladder(dump: Dump, levels: Levels, width: int) -> list[Row]:
-    """The steps in one line while all is well."""
+    """The steps in one line while all is well, and where what went wrong is said of single processes further below."""
     if not dump.steps:
         return []
     methods: dict[str, list[Step]] = {}
     for step in dump.steps:
         methods.setdefault(step.method, []).append(step)
     bad = sum(bool(s.error or s.errors) for s in dump.steps)
+    below = {p.error for p in dump.processes}
+    unsaid = any(sentence not in below for _, sentence in _errors(dump.steps))
     ended = [s.started_wall + s.duration_s for s in dump.steps if s.duration_s is not None]
     running = any(s.duration_s is None for s in dump.steps) or not dump.done
     took = f"taken in {max(0.0, max(ended) - dump.started_wall):.1f} s" if ended and not running else "being taken"
@@ -182,9 +184,9 @@ def _ladder(dump: Dump, levels: Levels, width: int) -> list[Row]:
     state: Line = (
         [(f"  {fmt.plural(bad, 'step')} with errors", "warn")] if bad else [("  all is well", "good")] * (not running)
     )
-    room = width - 3 - sum(cell_len(text) for text, _ in [*head, *state])
+    room = width - 4 - sum(cell_len(text) for text, _ in [*head, *state])
     head += [(fit(": " + ", ".join(methods), room), "dim")] if room > 12 else []
-    return section("steps", [*head, *state], levels, lambda: _steps(methods, width), opens=int(bad > 0))
+    return section("steps", [*head, *state], levels, lambda: _steps(methods, width), opens=int(unsaid))
 
 
 def _steps(methods: Mapping[str, Sequence[Step]], width: int) -> list[Row]:
