@@ -265,7 +265,7 @@ class Scene:
     @property
     def _look_over_s(self) -> float:
         """Seconds from the first to the last sample that sees it stopped; of rare samples two must do."""
-        return STOPPED_S if self.interval_s <= 0.5 * STOPPED_S else 0.7 * self.interval_s
+        return STOPPED_S if self.interval_s < 0.68 * STOPPED_S else 0.7 * self.interval_s
 
     def stopped_s(self, view: ProcView) -> float:
         """For how many seconds, from sample to sample, a process has been seen stopped."""

@@ -13,6 +13,8 @@ _STATES_S = 20.0
 """The window over which the states of a process are counted."""
 
 _BLOCKED, _RUNNABLE = float(ord("D")), float(ord("R"))
+WOBBLE_ENOUGH = 6
+"""So many readings of its memory tell growth from what it goes up and down by itself."""
 STATES_ENOUGH = 4
 """So many states must have been read to say that a process is mostly ready to run."""
 
@@ -90,14 +92,14 @@ def _grows(host: HostHistory, proc: ProcTrack, now: float, look_s: float) -> boo
     """Whether its memory rose from third to third of the long window, by more than it goes up and down anyway, and
     stands now above all that it was shortly before, at a pace not out of keeping with the whole rise: what is left of
     a load that is over is no growth."""
-    third = max(LONG_S / 3.0, 1.6 * host.interval_s)
+    third = max(LONG_S / 3.0, 2.6 * host.interval_s)
 
     def held(since: float, until: float) -> list[float]:
         return proc.track.values("rss_mib", max(since, proc.seen_t), until)
 
     thirds = [held(now - k * third, now - (k - 1) * third) for k in (3, 2, 1)]
     lately, before = held(now - look_s, now), held(now - 3.0 * look_s, now - look_s - 1e-6)
-    if not all(thirds) or not lately or not before:
+    if not all(thirds) or sum(map(len, thirds)) < WOBBLE_ENOUGH or not lately or not before:
         return False
     wobble = _wobble([value for part in thirds for value in part])
     if not all(median(b) - median(a) >= max(GROWING_MIB, 2.0 * wobble) for a, b in pairwise(thirds)):
