@@ -133,14 +133,23 @@ class Stage:
                 break
             time.sleep(0.1)
         for group in self._cgroups:
-            with suppress(OSError):
-                group.rmdir()
+            _remove(group)
 
     def _is_ours(self, process: psutil.Process) -> bool:
         try:
             return process.pid != os.getpid() and process.environ().get(_TAG) == self.tag
         except (psutil.Error, OSError):
             return False
+
+
+def _remove(group: Path) -> None:
+    """Remove a control group; it is busy until the last of its processes is quite gone."""
+    for _ in range(50):
+        with suppress(OSError):
+            group.rmdir()
+        if not group.exists():
+            return
+        time.sleep(0.1)
 
 
 def _set_limit(group: Path, name: str, value: str) -> None:
