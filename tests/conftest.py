@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,6 +20,12 @@ def need_program(name: str, *more_places: str) -> str:
     if path is None:
         missing(f"needs the program {name}")
     return path
+
+
+def need_torch() -> None:
+    """Skips, or fails, where PyTorch is not installed beside the tests; it is started in processes, never imported."""
+    if find_spec("torch") is None:
+        missing("needs PyTorch: pip install -e '.[torch]'")
 
 
 def missing(reason: str) -> NoReturn:

@@ -18,6 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.conftest import need_torch
 from tui.headless.dump_targets import Watched
 from tui.model import Dump, ProcessStacks
 from tui.session.capture import Capture
@@ -79,7 +80,7 @@ class Job:
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Job]]:
     """Both launches, started once: importing torch eight times is slow."""
-    pytest.importorskip("torch")
+    need_torch()
     folder = tmp_path_factory.mktemp("ladder")
     running: dict[str, Job] = {}
     try:

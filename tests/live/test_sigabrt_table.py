@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.agent_client import AgentClient, identity_of
-from tests.conftest import missing, need_program
+from tests.conftest import missing, need_program, need_torch
 from tui.agent.sigabrt import effect
 from tui.stacks.sigabrt import MUTE, SENTENCES
 
@@ -143,7 +143,7 @@ def test_a_zombie_has_ended(client: AgentClient, tmp_path: Path) -> None:
 
 def test_a_worker_of_a_dataloader_takes_its_rank_with_it(client: AgentClient, tmp_path: Path) -> None:
     """It dies without a word: PyTorch has set handlers of its own there."""
-    pytest.importorskip("torch")
+    need_torch()
     code = (
         "from torch.utils.data import DataLoader, Dataset\n"
         "class Slow(Dataset):\n    def __len__(self): return 9\n"
@@ -166,7 +166,7 @@ def test_a_worker_of_a_dataloader_takes_its_rank_with_it(client: AgentClient, tm
 
 
 def test_pytorchs_own_handler_prints_native_stacks(client: AgentClient, tmp_path: Path) -> None:
-    pytest.importorskip("torch")
+    need_torch()
     code = "import torch\ntorch._C._set_print_stack_traces_on_fatal_signal(True)\n" + WAIT
     process = started(Row("", code, dies=True), tmp_path)
     try:
