@@ -118,7 +118,7 @@ def test_the_odd_branch_stands_first_and_open_and_what_all_share_is_one_line() -
     assert lines[stem].strip().startswith("▸ 8 of 8  ranks 0–7  main (train.py:82)")
     assert "2 frames that they share" in lines[stem]
     assert odd == stem + 1, "the frames of the stem are folded away"
-    assert lines[odd].startswith("▌") and "▾ 1 of 8  rank 5  acquire (threading.py:300)" in lines[odd]
+    assert lines[odd].startswith("▌") and "▾ 1 of 8  rank 5  refill (cache.py:26)" in lines[odd]
     assert [line.strip("▌ ") for line in lines[odd + 1 : rest]] == [
         "waits for a lock in refill (cache.py:26)",
         "train_step (train.py:54)",
@@ -238,7 +238,7 @@ def test_the_header_says_whether_anything_was_paused() -> None:
         ("cache.py rank:6", "1 of 8  rank 6", "rank 5 "),
         ("host:n2", "No stack is left", "of 8"),
         ("thread:evict*", "8 of 8  ranks 0–7  lock (cache.py:40)", "all_reduce (dist"),
-        ("thread:MainThread rank:5", "1 of 1  rank 5  acquire", "all_reduce (dist"),
+        ("thread:MainThread rank:5", "1 of 1  rank 5  refill", "all_reduce (dist"),
     ],
 )
 def test_filters(words: str, seen: str, not_seen: str) -> None:
@@ -445,7 +445,7 @@ async def test_r_shows_the_same_as_text() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("v", "r")
         await pilot.pause()
-        assert "1 of 8  rank 5  acquire (threading.py:300)" in text(app) and "stands elsewhere" in text(app)
+        assert "1 of 8  rank 5  refill (cache.py:26)" in text(app) and "stands elsewhere" in text(app)
         assert "Process 105: rank" in text(app) and "/srv/job/cache.py:26" in text(app)
 
 

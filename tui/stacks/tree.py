@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from tui.model import ProcessStacks, StackGroup
 from tui.stacks.frames import is_place, ranges
-from tui.stacks.waits import meaning
+from tui.stacks.odd import WAITING
+from tui.stacks.waits import is_plumbing, meaning
 
 APART = "  <- stands elsewhere"
 
@@ -127,7 +128,7 @@ class _Grower:
         return replace(branch, named=named, of=self._all if branch.ranks or not self._ranked else 0)
 
     def _stand(self, group: StackGroup) -> tuple[str, str]:
-        """The frame where the wait lies, and what it means."""
+        """The frame that names the place, and what it means to be there."""
         last = group.frames[-1] if group.frames else ""
         process = self._by_member.get(group.members[0]) if group.members else None
         main = next((t for t in process.threads if t.main), None) if process is not None else None
@@ -137,8 +138,12 @@ class _Grower:
         wait = meaning(replace(main, frames=frames))
         if wait is None:
             return last, "runs" if main.state == "R" else ""
-        known = wait.depth is not None and len(frames) == len(group.frames)
-        return group.frames[-1 - (wait.depth or 0)] if known else last, wait.says
+        if len(frames) != len(group.frames):
+            return last, wait.says
+        depth = wait.depth or 0
+        if wait.kind not in WAITING:  # a lock or a poll is anybody's: whose it is tells more
+            depth = next((n for n in range(depth, len(frames)) if not is_plumbing(frames[n].file)), depth)
+        return group.frames[-1 - depth], wait.says
 
 
 def member_of(process: ProcessStacks) -> str:
