@@ -304,6 +304,7 @@ def test_who_moved_comes_first_and_where_to_is_lit() -> None:
         lit = [span for row in painted for span in row.make() if span[1] in ("warn", "good")]
         assert ("refill", "warn") in lit and ("encode", "good") in lit
         assert ("train_step", "dim") in [span for row in painted for span in row.make()]
+        assert sum("*" in line for line in lines) == (2 if width == 118 else 3)
         both = [line for line in lines if "refill" in line and "encode" in line]
         assert bool(both) == (width == 118), "beside each other where there is room, else below"
 
@@ -389,8 +390,12 @@ async def test_enter_on_a_frame_shows_its_source(tmp_path: Path) -> None:
 
 
 def test_a_process_is_written_so_that_it_can_be_read_back() -> None:
+    """But for threads of which nobody said whether they run: py-spy's form has no word for that."""
     one = process(5, LOCK, EVICTOR, REST)
-    (back,) = from_text("\n".join(process_lines(one)))
+    odd = replace(REST, os_thread_id=None, thread_id=7, active=None, wchan="futex_wait_queue", state="S")
+    lines = process_lines(replace(one, threads=(*one.threads, NATIVE, odd)))
+    assert 'Thread 0x7 (state unknown): "worker"' in lines and "  (state S, in futex_wait_queue)" in lines
+    (back,) = from_text("\n".join(lines))
     assert back.pid == 105 and {t.frames for t in back.threads} == {t.frames for t in one.threads}
 
 

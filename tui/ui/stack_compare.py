@@ -101,7 +101,7 @@ def compare_rows(pair: Pair, found: Sequence[Change], wanted: Filter, levels: Le
         (sum(c.moved is False for c in shown), "stand where they stood", "warn"),
         (sum(c.moved is None for c in shown), "cannot be compared", "dim"),
     ]
-    head: Line = [(f"{pair.names[0]}  →  {pair.names[1]}", "dim")]
+    head: Line = [(f"{pair.names[0]}, then {pair.names[1]}", "dim")]
     said = [(f"{n} {words}", role) for n, words, role in counts if n]
     rows = [still(fit_line(head, width)), still(_joined(said))]
     if not shown:
@@ -138,17 +138,22 @@ def _process(change: Change, pair: Pair, levels: Levels, width: int) -> list[Row
 def _head(change: Change, level: int, most: int, width: int) -> Line:
     words, role = change.words
     main = main_thread(change.process)
+    name, wide = (process_name(change.process), width // 3) if width >= SIDE_BY_SIDE else (_short(change.process), 10)
     line: Line = [
         ("  ", "text"),
         (f"{glyph(level, most)} ", "accent"),
-        (f"{fit(process_name(change.process), max(12, width // 3)):<{max(12, width // 3)}}  ", "strong"),
+        (f"{fit(name, wide):<{wide}}  ", "strong"),
         (f"{words}  ", role),
     ]
     if main is None or not main.frames or level:
         return line
     now, then = place(main), _place(change.before)
-    text = f"{then} → {now}" if change.moved and then and then != now else now
+    text = f"from {then} to {now}" if change.moved and then and then != now else now
     return [*line, (fit(text, max(8, width - sum(cell_len(t) for t, _ in line))), "dim")]
+
+
+def _short(process: ProcessStacks) -> str:
+    return f"rank {process.rank}" if process.rank is not None else f"{process.role} {process.pid or ''}"
 
 
 def _place(process: ProcessStacks | None) -> str:
@@ -178,7 +183,7 @@ def _stacks(key: tuple[Hashable, ...], before: ProcessStacks, now: ProcessStacks
             line: Line = [
                 ("     ", "text"),
                 *pad(frame_line([], a, roles[0], half), half),
-                (" │ " if a == b else " ≠ ", "rule" if a == b else "strong"),
+                (" │ " if a == b else " * ", "rule" if a == b else "strong"),
                 *frame_line([], b, roles[1], half),
             ]
             rows.append(stop(line, (*key, n), key))
@@ -190,7 +195,7 @@ def _stacks(key: tuple[Hashable, ...], before: ProcessStacks, now: ProcessStacks
         rows.append(stop([("     ", "text"), (name, "faint")], (*key, side, "name"), key))
         for n, frame in enumerate(mine):
             same = n < len(others) and others[n] == frame
-            lead: Line = [("   ", "text"), ("  " if same else "≠ ", "strong")]
+            lead: Line = [("   ", "text"), ("  " if same else "* ", "strong")]
             rows.append(
                 stop(frame_line([*lead, ("  ", "text")], frame, "dim" if same else role, width), (*key, side, n), key)
             )
@@ -206,7 +211,7 @@ def _others(key: tuple[Hashable, ...], change: Change, width: int) -> list[Row]:
         if thread.main or old is None or not thread.frames or old.frames == thread.frames:
             continue
         name: Line = [("     ", "text"), (f"{fit(thread.name or 'thread', 20)}  ", "text")]
-        words = f"{_where(old)} → {_where(thread)}"
+        words = f"from {_where(old)} to {_where(thread)}"
         rows.append(stop([*name, (fit(words, max(8, width - 28)), "good")], (*key, "thread", thread.os_thread_id), key))
     return rows
 

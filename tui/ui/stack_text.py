@@ -29,16 +29,22 @@ def process_lines(process: ProcessStacks) -> list[str]:
     lines = [f"Process {process.pid or 0}: {process.role}{rank} on {process.host}, {process.method}"]
     lines += [process.error] if process.error else []
     for thread in process.threads:
-        lines += ["", _thread(thread)]
-        lines += [f"    {f.function} ({f.file}{f':{f.line}' if f.line else ''})" for f in thread.frames]
+        lines += ["", *_thread(thread)]
     return lines
 
 
-def _thread(thread: ThreadStack) -> str:
-    """Without an id of the system the interpreter's stands there, as in py-spy's own text."""
+def _thread(thread: ThreadStack) -> list[str]:
+    """Without an id of the system the interpreter's stands there, as in py-spy's own text. Of which nobody said whether
+    it runs is no thread of py-spy's, and not written so that it could be taken for one."""
     ident = str(thread.os_thread_id) if thread.os_thread_id is not None else f"0x{thread.thread_id or 0:X}"
-    state = "active" if thread.active else "idle"
-    return f'Thread {ident} ({state}{"+gil" if thread.owns_gil else ""}): "{thread.name}"'
+    known = thread.active is not None
+    state = ("active" if thread.active else "idle") if known else "state unknown"
+    lines = [f'Thread {ident} ({state}{"+gil" if thread.owns_gil and thread.active else ""}): "{thread.name}"']
+    words = [*(["holds the GIL"] if thread.owns_gil else []), *([f"state {thread.state}"] if thread.state else [])]
+    words += [f"in {thread.wchan}"] if thread.wchan else []
+    lines += [f"  ({', '.join(words)})"] if words else []
+    indent = " " * (4 if known else 6)
+    return lines + [f"{indent}{f.function} ({f.file}{f':{f.line}' if f.line else ''})" for f in thread.frames]
 
 
 def dump_lines(dump: Dump) -> Iterator[str]:
