@@ -244,6 +244,20 @@ def test_a_kill_that_the_kernel_log_tells_of_another_process_is_not_ours() -> No
         assert (host.watch.now.id, host.watch.now.cause) == ("crashed", cause), (pid, age_s)
 
 
+def test_a_kill_of_a_stranger_is_not_ours_where_our_group_lost_nobody() -> None:
+    """Another container's process is killed in the second in which a rank of ours dies of something else."""
+    line = "Memory cgroup out of memory: Killed process 9999 (python3) total-vm:181448kB"
+    for kills, cause in ((5, "dead_rank"), (6, "oom_kill")):
+        host = Host(loaded())
+        host.says["surroundings"] = {"groups": [group()]}
+        host.run(5)
+        host.says["kernel_log"] = {"lines": [{"age_s": 1.0, "text": line}], "readable": True}
+        del host.watch.sim.doing[3]
+        host.says["surroundings"] = {"groups": [group(oom_kills=kills)]}
+        host.run(25)
+        assert (host.watch.now.id, host.watch.now.cause) == ("crashed", cause), kills
+
+
 def test_throttled_periods_between_two_looks_are_a_share() -> None:
     """Nine of ten periods ended in waiting, whatever the counters were before."""
     answers = Answers()

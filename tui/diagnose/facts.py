@@ -218,17 +218,22 @@ def shm(scene: Scene) -> tuple[float, float | None] | None:
 
 def memory_kill(scene: Scene, dead: list[ProcView]) -> str | None:
     """What says that the kernel killed one of ``dead`` for memory: its log naming the process, or the count of their
-    control group that rose. A line about another launch's process says nothing."""
+    control group that rose. A line about another launch's process says nothing; one about a process that nobody knows
+    says nothing either where their group's count was watched through the death and did not rise."""
     pids = {view.member.pid for view in dead}
     ended = [died for view in dead if (died := scene.died_t(view)) is not None]
     known = {pid for host in scene.hosts for pid, _ in host.procs} - {member.pid for member in scene.launch.members}
+    counts = concerning(scene, "cgroup_oom_kill", 3600.0)
+    watched = any(fact.t < min(ended, default=0.0) for _, fact in counts)
+    rose = any(figure(fact, "cgroup_oom_kill") for _, fact in counts)
     for line, t, _ in reversed(scene.kernel_lines):
         victim = _KILLED.search(line) if kernel_log.of_memory(line) else None
         pid = int(victim[1] or victim[2]) if victim is not None else None
         about = abs(t - min(ended, key=lambda died: abs(t - died))) <= DEATH_S if ended else True
-        if kernel_log.of_memory(line) and (pid in pids or (pid not in known and about)):
+        about = about and pid not in known and (rose or not watched)
+        if kernel_log.of_memory(line) and (pid in pids or about):
             return f"kernel log: {line[:160]}"
-    for _, fact in reversed(concerning(scene, "cgroup_oom_kill", 3600.0)):
+    for _, fact in reversed(counts):
         if count := figure(fact, "cgroup_oom_kill"):
             return f"the kernel killed {count:.0f} processes of its control group for memory"
     return None
