@@ -14,7 +14,8 @@ from tests.ui import fakes
 from tests.ui.driving import StillApp, rows, still_app, text, told
 from tui.errors import UsageError
 from tui.headless.dump_output import text_lines
-from tui.model import Dump, Frame, ProcessStacks, Step, ThreadStack
+from tui.model import Dump, Frame, ProcessStacks, Raw, Step, ThreadStack
+from tui.stacks.called import Called, Finding
 from tui.stacks.merge import merge
 from tui.stacks.offline import read as read_offline
 from tui.stacks.pyspy import from_text
@@ -224,6 +225,21 @@ def test_the_header_says_whether_anything_was_paused() -> None:
     assert "nothing paused" in plain(paint_dump_header(dump(), 0, 1, 100, Keys()))
     native = dump(steps=(Step("n1", "native stacks", WALL, 2.0, 8, 8),))
     assert "ranks paused" in plain(paint_dump_header(native, 0, 1, 100, Keys()))
+
+
+def test_what_was_called_and_what_was_brought_opens_as_cleaned_text() -> None:
+    called = (Called("NCCL RAS", (Finding("uncalled", "default_pg", (5,), "rank 5 has called 29, the others 30"),)),)
+    raw = (
+        Raw("nccl_ras", "n1", 100, 0, "127.0.0.1:28028", WALL, b"Job summary\n\x1b[31mred\x1b[0m\n"),
+        Raw("flight_record", "n1", 101, 1, "/tmp/dump_1", WALL, b"\x80\x04\x95" + b"\0" * 4000),
+    )
+    made = dump(called=called, raw=raw)
+    folded = shown(tree_rows(made))
+    assert any("what was called  NCCL RAS" in line for line in folded)
+    assert any("flight record  n1 /tmp/dump_1, 3.9 KiB" in line for line in folded)
+    lines = shown(tree_rows(made, levels={"called": 1, ("raw", 0): 1, ("raw", 1): 1}))
+    assert any("NCCL RAS  rank 5 has called 29, the others 30" in line for line in lines)
+    assert "red" in [line.strip() for line in lines] and any("a pickle" in line for line in lines)
 
 
 # ---------------------------------------------------------------------------------------------------------- the filter
@@ -561,6 +577,17 @@ async def test_nothing_moves_for_who_has_not_moved_yet() -> None:
             await pilot.pause(0.4)
         assert "1 of 8  rank 5" in next(row for row in rows(app) if "❯" in row)
         assert "rank 5 waits for a file lock" in text(app)
+
+
+async def test_the_process_that_is_read_is_not_replaced_when_the_odd_one_becomes_known() -> None:
+    waiting = tuple(process(r, REDUCE, EVICTOR, NATIVE) for r in range(4))
+    app = app_with(dump(waiting, done=False, expected=8))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("v", "tab", "j")
+        assert "rank 0  n1 pid 100" in text(app)
+        told(app).post(fakes.hung(401.0, (dump(),)))
+        await pilot.pause(0.5)
+        assert "rank 0  n1 pid 100" in text(app) and "1 of 8  rank 5" in text(app)
 
 
 async def test_forty_eight_columns_show_one_after_the_other() -> None:

@@ -70,20 +70,21 @@ def is_here(host: str) -> bool:
 
 
 class Sources:
-    """What was read so far; ``tell`` is called, from a thread, when something more has been."""
+    """What was read so far; ``tell`` is called, from a thread, when something more has been. Nothing is read where that
+    is not ``allowed``: what is played back may have happened elsewhere."""
 
-    def __init__(self, tell: Callable[[], None], wanted: bool = True) -> None:
+    def __init__(self, tell: Callable[[], None], allowed: bool = True) -> None:
         self._tell = tell
         self._known: dict[Place, Source] = {}
         self._waiting: set[Place] = set()
-        self._wanted = wanted
+        self._allowed = allowed
 
     def at(self, place: Place) -> Source:
         """The lines of a place; :data:`READING` where they are still to come."""
         known = self._known.get(place)
         if known is not None:
             return known
-        if not self._wanted or not is_here(place.host):
+        if not self._allowed or not is_here(place.host):
             return Source(why_not=f"its source lies on {place.host}: files of other machines are not read")
         if place in self._waiting:
             return READING

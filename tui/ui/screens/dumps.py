@@ -118,7 +118,7 @@ class DumpScreen(Screen[None]):
         self._header = DumpHeader(id="dump-header")
         self._footer = DumpFooter(id="dump-footer")
         session = app_of(self).session
-        sources = Sources(self._source_came, wanted=session is not None and not session.why_no_stacks)
+        sources = Sources(self._source_came, allowed=session is not None and not session.why_no_stacks)
         self.merged = MergedPane(sources, self._went, id="merged")
         self.raw = RawPane(sources, self._went, id="raw")
         self.compared = ComparePane(sources, self._went, id="compared")
@@ -171,6 +171,8 @@ class DumpScreen(Screen[None]):
 
     def show(self, view: View) -> None:
         dump = self._dump(view)
+        if self.raw.touched and self._chosen is None and self.raw.process is not None:
+            self._chosen = (self.raw.process.host, self.raw.process.pid)  # it is being read: no other takes its place
         process = self._process(dump)
         index = view.dumps.index(dump) if dump in view.dumps else 0
         self._header.line = paint_dump_header(dump, index, len(view.dumps), app_of(self).size.width, view.keys)

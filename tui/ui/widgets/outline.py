@@ -23,7 +23,8 @@ class OutlinePane(Pane):
         self.cursor: Hashable = None
         self.leads = False
         """Whether this is the pane that the keys move: its cursor is seen."""
-        self._touched = False
+        self.touched = False
+        """Whether the reader has moved anything here."""
         self._on_choice = on_choice
 
     def make_rows(self, width: int) -> Sequence[Row]:
@@ -54,7 +55,7 @@ class OutlinePane(Pane):
     def _take(self, outline: Outline) -> None:
         """Rows in the place of others: cursor and what is in sight stay."""
         old, self.outline = self.outline, outline
-        if not self._touched:
+        if not self.touched:
             self.cursor, self.top = self.first_stop(outline), 0
             return
         stood = old.index(self.cursor)
@@ -96,7 +97,7 @@ class OutlinePane(Pane):
         index = self.outline.index(self.cursor)
         delta = int(pages * max(2, self.room))
         near = self.outline.near((index or 0) + delta)
-        self._touched = True
+        self.touched = True
         self.top = min(self.overflow, max(0, self.top + delta))
         if near is not None and near != index:
             self._go(near)
@@ -104,11 +105,11 @@ class OutlinePane(Pane):
             self._draw()
 
     def scroll_rows(self, delta: int) -> None:
-        self._touched = True
+        self.touched = True
         super().scroll_rows(delta)
 
     def _go(self, index: int) -> None:
-        self._touched = True
+        self.touched = True
         self.cursor = self.outline.rows[index].key
         first, last = self.outline.stops[0], self.outline.stops[-1]
         if index in (first, last):  # and what lies beyond it
@@ -125,7 +126,7 @@ class OutlinePane(Pane):
 
     def begin(self) -> None:
         """Something else is shown: from its beginning."""
-        self._touched = False
+        self.touched = False
         self.cursor, self.top = self.first_stop(self.outline), 0
 
     # ------------------------------------------------------------------------------------------- opening and closing
@@ -147,7 +148,7 @@ class OutlinePane(Pane):
             self.go_to(row.parent)
 
     def _set(self, row: Row, level: int) -> None:
-        self._touched = True
+        self.touched = True
         self.levels[row.key] = level
         self.redo()
 
