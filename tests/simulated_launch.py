@@ -64,6 +64,7 @@ class SimulatedLaunch:
         self._woke = [0.0] * n
         self.command = ""
         self.env: dict[str, str] = {}
+        self.pid_ns = ""
         self._children: list[dict[str, float]] = [{} for _ in range(n)]
         self._announced = False
         self._size = 0
@@ -84,7 +85,9 @@ class SimulatedLaunch:
         procs = tuple(self._proc(rank, dt) for rank in range(self.n) if rank in self.doing)
         gone = tuple((4000 + rank, 77) for rank in range(self.n) if rank not in self.doing and rank not in self._gone)
         self._gone |= {rank for rank in range(self.n) if rank not in self.doing}
-        known = [Identity(p.pid, 77, rank=i, role="rank", env=self.env) for i, p in enumerate(procs)]
+        known = [
+            Identity(p.pid, 77, rank=i, role="rank", env=self.env, pid_ns=self.pid_ns) for i, p in enumerate(procs)
+        ]
         new = () if self._announced else tuple(known)
         self._announced = True
         facts = tuple(fact if isinstance(fact, Fact) else Fact(self.t, *fact) for fact in self.facts)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simulated_launch import ASLEEP, SPIN, SPINNING, Doing, SimulatedLaunch
+from tests.simulated_launch import ASLEEP, SPIN, SPINNING, Doing, SimulatedLaunch, sglang_until_loaded
 from tests.unit.test_diagnose import Watch, loaded
 from tui.diagnose import facts
 from tui.diagnose.answers import Answers
@@ -256,6 +256,20 @@ def test_a_kill_of_a_stranger_is_not_ours_where_our_group_lost_nobody() -> None:
         host.says["surroundings"] = {"groups": [group(oom_kills=kills)]}
         host.run(25)
         assert (host.watch.now.id, host.watch.now.cause) == ("crashed", cause), kills
+
+
+def test_a_kill_of_a_stranger_is_not_ours_where_the_kernel_counts_as_we_do() -> None:
+    """Outside of containers the number in the line is the process, whether or not its group was looked at in time."""
+    line = "Memory cgroup out of memory: Killed process {} (python3) total-vm:181448kB"
+    for pid, cause in ((9999, "dead_rank"), (4003, "oom_kill")):
+        watch = Watch(SimulatedLaunch(8))
+        watch.sim.pid_ns = facts.INIT_PID_NAMESPACE
+        host = Host(watch)
+        sglang_until_loaded(watch.sim, watch.tick)
+        host.says["kernel_log"] = {"lines": [{"age_s": 1.0, "text": line.format(pid)}], "readable": True}
+        del watch.sim.doing[3]
+        host.run(25)
+        assert (watch.now.id, watch.now.cause) == ("crashed", cause), pid
 
 
 def test_throttled_periods_between_two_looks_are_a_share() -> None:

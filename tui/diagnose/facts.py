@@ -219,7 +219,8 @@ def shm(scene: Scene) -> tuple[float, float | None] | None:
 def memory_kill(scene: Scene, dead: list[ProcView]) -> str | None:
     """What says that the kernel killed one of ``dead`` for memory: its log naming the process, or the count of their
     control group that rose. A line about another launch's process says nothing; one about a process that nobody knows
-    says nothing either where their group's count was watched through the death and did not rise."""
+    says nothing either where their group's count was watched through the death and did not rise, or where the kernel
+    counts processes as the launch does."""
     pids = {view.member.pid for view in dead}
     ended = [died for view in dead if (died := scene.died_t(view)) is not None]
     known = {pid for host in scene.hosts for pid, _ in host.procs} - {member.pid for member in scene.launch.members}
@@ -230,13 +231,27 @@ def memory_kill(scene: Scene, dead: list[ProcView]) -> str | None:
         victim = _KILLED.search(line) if kernel_log.of_memory(line) else None
         pid = int(victim[1] or victim[2]) if victim is not None else None
         about = abs(t - min(ended, key=lambda died: abs(t - died))) <= DEATH_S if ended else True
-        about = about and pid not in known and (rose or not watched)
+        about = about and pid not in known and (rose or not (watched or _numbered_as_by_the_kernel(scene)))
         if kernel_log.of_memory(line) and (pid in pids or about):
             return f"kernel log: {line[:160]}"
     for _, fact in reversed(counts):
         if count := figure(fact, "cgroup_oom_kill"):
             return f"the kernel killed {count:.0f} processes of its control group for memory"
     return None
+
+
+INIT_PID_NAMESPACE = "pid:[4026531836]"
+"""The one whose numbers the kernel log uses (PROC_PID_INIT_INO, include/linux/proc_ns.h)."""
+
+
+def _numbered_as_by_the_kernel(scene: Scene) -> bool:
+    """Whether the launch's processes are seen by the numbers that the kernel log uses: they run in no container."""
+    identities = (
+        host.identities.get((member.pid, member.start_ticks))
+        for member in scene.launch.members
+        if (host := scene.history.host(member.host)) is not None
+    )
+    return any(identity is not None and identity.pid_ns == INIT_PID_NAMESPACE for identity in identities)
 
 
 # ----------------------------------------------------------------------------------------------------------- storage
