@@ -223,6 +223,8 @@ def test_the_header_says_whether_anything_was_paused() -> None:
     from tui.ui.keys import Keys
 
     assert "nothing paused" in plain(paint_dump_header(dump(), 0, 1, 100, Keys()))
+    two = plain(paint_dump_header(dump(), 0, 2, 100, Keys())).rstrip()
+    assert "8 of 8 in  " in two and two.endswith("1 of 2")
     native = dump(steps=(Step("n1", "native stacks", WALL, 2.0, 8, 8),))
     assert "ranks paused" in plain(paint_dump_header(native, 0, 1, 100, Keys()))
 

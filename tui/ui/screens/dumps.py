@@ -19,7 +19,7 @@ from tui.model import Dump, ProcessStacks
 from tui.ui import format as fmt
 from tui.ui.keys import DUMPS, Keys
 from tui.ui.layout import WIDE, Rect
-from tui.ui.lines import Line, cut, spread, width_of
+from tui.ui.lines import Line, spread, width_of
 from tui.ui.screens.main import put
 from tui.ui.source import Sources
 from tui.ui.stack_compare import Pair, pairs
@@ -64,7 +64,7 @@ def paint_dump_header(dump: Dump | None, index: int, count: int, width: int, key
         line.append((f"  {failed} without stacks", "warn"))
     if not dump.done:
         line.append(("  more to come", "info"))
-    return spread(cut(line, width), [(f"{index + 1} of {count} ", "dim")] if count > 1 else [], width)
+    return spread(line, [(f"{index + 1} of {count} ", "dim")] if count > 1 else [], width)
 
 
 def method_words(dump: Dump) -> str:
