@@ -21,30 +21,35 @@ from tui.ui.stack_filter import Filter
 from tui.ui.stack_frames import frame_line
 from tui.ui.stack_tree import process_name
 
+FEW_OPEN = 3
+"""So many of those that moved are shown open."""
+
 SIDE_BY_SIDE = 84
 """From this many cells on the two stacks stand beside each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is compared: two looks at the same processes, and what each is called."""
+    """What is compared: two looks at the same processes, what each is called, and who is odd (host, pid)."""
 
     before: tuple[ProcessStacks, ...]
     now: tuple[ProcessStacks, ...]
     names: tuple[str, str]
+    odd: frozenset[tuple[str, int | None]] = frozenset()
 
 
 def pairs(dumps: Sequence[Dump], dump: Dump) -> list[Pair]:
     """The two looks of one taking, then the taking before and this one; those that there are."""
     found: list[Pair] = []
+    odd = frozenset((o.host, o.pid) for o in dump.merged.odd) if dump.merged else frozenset[tuple[str, int | None]]()
     if dump.before:
         names = (f"{_clock(dump.before, dump)} first look", f"{_clock(dump.processes, dump)} second look")
-        found.append(Pair(dump.before, dump.processes, names))
+        found.append(Pair(dump.before, dump.processes, names, odd))
     index = dumps.index(dump) if dump in dumps else 0
     if index > 0:
         earlier = dumps[index - 1]
         names = (f"{_clock(earlier.processes, earlier)} taken before", f"{_clock(dump.processes, dump)} this one")
-        found.append(Pair(earlier.processes, dump.processes, names))
+        found.append(Pair(earlier.processes, dump.processes, names, odd))
     return found
 
 
@@ -78,7 +83,7 @@ class Change:
 
 
 def changes(pair: Pair) -> list[Change]:
-    """Every process of the second look: those that moved first, then by rank. Ranks first among either."""
+    """Every process of the second look: those that moved first, the odd ones first among either, then by rank."""
     earlier = {(p.host, p.pid, p.rank): p for p in pair.before}
     stands, _ = weigh(pair.now, (), pair.before)
     moved = {(s.host, s.pid, s.rank): (s.moved, s.gap_s) for s in stands}
@@ -86,7 +91,16 @@ def changes(pair: Pair) -> list[Change]:
         Change(p, earlier.get((p.host, p.pid, p.rank)), *moved.get((p.host, p.pid, p.rank), (None, None)))
         for p in pair.now
     ]
-    return sorted(found, key=lambda c: (not c.moved, c.process.rank is None, c.process.rank or 0, c.process.host))
+    return sorted(
+        found,
+        key=lambda c: (
+            not c.moved,
+            (c.process.host, c.process.pid) not in pair.odd,
+            c.process.rank is None,
+            c.process.rank or 0,
+            c.process.host,
+        ),
+    )
 
 
 def _has_frames(process: ProcessStacks) -> bool:
@@ -107,8 +121,8 @@ def compare_rows(pair: Pair, found: Sequence[Change], wanted: Filter, levels: Le
     if not shown:
         rows += paragraph([], "No process is left to compare.", "dim", width)
     rows.append(still([]))
-    for change in shown:
-        rows += _process(change, pair, levels, width)
+    for n, change in enumerate(shown):
+        rows += _process(change, pair, levels, width, opens=change.moved is True and n < FEW_OPEN)
     return rows
 
 
@@ -123,26 +137,26 @@ def _joined(spans: Sequence[tuple[str, str]]) -> Line:
     return line
 
 
-def _process(change: Change, pair: Pair, levels: Levels, width: int) -> list[Row]:
+def _process(change: Change, pair: Pair, levels: Levels, width: int, opens: bool) -> list[Row]:
     process = change.process
     key = ("pair", process.host, process.pid, process.rank)
     most = 1 if change.before is not None and _has_frames(change.before) and _has_frames(process) else 0
-    level = min(most, levels.get(key, 1 if change.moved and process.rank is not None else 0))
+    level = min(most, levels.get(key, int(opens)))
     at = (process.host, process.pid)
-    rows = [Row(partial(_head, change, level, most, width), key, level, most, process=at)]
+    rows = [Row(partial(_head, change, level, most, width, at in pair.odd), key, level, most, process=at)]
     if level and change.before is not None:
         rows += [*_stacks(key, change.before, process, pair, width), *_others(key, change, width), still([])]
     return rows
 
 
-def _head(change: Change, level: int, most: int, width: int) -> Line:
+def _head(change: Change, level: int, most: int, width: int, odd: bool) -> Line:
     words, role = change.words
     main = main_thread(change.process)
     name, wide = (process_name(change.process), width // 3) if width >= SIDE_BY_SIDE else (_short(change.process), 10)
     line: Line = [
-        ("  ", "text"),
+        ("▌ " if odd else "  ", "odd"),
         (f"{glyph(level, most)} ", "accent"),
-        (f"{fit(name, wide):<{wide}}  ", "strong"),
+        (f"{fit(name, wide):<{wide}}  ", "odd" if odd else "strong"),
         (f"{words}  ", role),
     ]
     if main is None or not main.frames or level:
