@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from tui.snapshot import Snapshot as Snapshot
+
 if TYPE_CHECKING:
     from tui.stacks.called import Called
 
@@ -674,16 +676,3 @@ class LaunchView:
         began = self.spans[-1].start if self.spans else self.verdict.phase_since
         known = self.usual.get(self.verdict.phase, ())
         return next((usual for usual in known if t - began <= usual.high_s), known[-1] if known else None)
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The whole state at one tick: what the interface draws and the headless commands print."""
-
-    t: float
-    wall: float
-    hosts: tuple[HostView, ...] = ()
-    launches: tuple[LaunchView, ...] = ()
-    dumps: tuple[Dump, ...] = ()
-    note: str = ""
-    """One sentence for the status line: what was just done or what went wrong."""

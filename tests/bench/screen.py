@@ -12,29 +12,54 @@ import struct
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
 
 
-def seconds_until(
+class Spent(NamedTuple):
+    """``wall_s`` since exec. ``cpu_s`` of the program without its children: what a busy machine changes less."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def spent_until(
     command: Sequence[str], pattern: bytes, *, env: Mapping[str, str], columns: int = 200, rows: int = 50
-) -> float:
-    """Seconds from exec until ``pattern`` is found in what ``command`` wrote, escape sequences removed.
+) -> Spent:
+    """What it took until ``pattern`` was found in what ``command`` wrote, escape sequences removed.
 
     Raises: AssertionError when it does not come within 20 s.
     """
     began = time.perf_counter()
-    pid, master = pty.fork()
-    if pid == 0:
-        os.execvpe(command[0], list(command), {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **env})
-    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    pid, master = start(command, env=env, columns=columns, rows=rows)
     try:
-        return _read_until(master, re.compile(pattern), began)
+        return _read_until(pid, master, re.compile(pattern), began)
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(master)
 
 
-def _read_until(master: int, pattern: re.Pattern[bytes], began: float) -> float:
+def start(command: Sequence[str], *, env: Mapping[str, str], columns: int = 200, rows: int = 50) -> tuple[int, int]:
+    """Start a program in a pseudo-terminal: its process, and the descriptor of the terminal's other end."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execvpe(command[0], list(command), {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **env})
+    fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    return pid, master
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of CPU of all threads of a process that still run (``schedstat``: nanoseconds, proc(5))."""
+    nanoseconds = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(OSError):  # a thread that has just ended
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+    return nanoseconds / 1e9
+
+
+def _read_until(pid: int, master: int, pattern: re.Pattern[bytes], began: float) -> Spent:
     seen = b""
     while time.perf_counter() - began < 20:
         if not select.select([master], [], [], 0.5)[0]:
@@ -44,5 +69,5 @@ def _read_until(master: int, pattern: re.Pattern[bytes], began: float) -> float:
         except OSError:
             break
         if pattern.search(re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", seen)):
-            return time.perf_counter() - began
+            return Spent(time.perf_counter() - began, cpu_s(pid))
     raise AssertionError(f"{pattern.pattern!r} did not come; the end of the output: {seen[-400:]!r}")

@@ -75,7 +75,8 @@ def payload(
 ) -> bytes:
     """The bytes for the boot's standard input, ready for requests behind them.
 
-    ``local`` lets the agent use this interpreter's compiled ``pynvml`` (70 ms faster than compiling a carried one).
+    ``local`` lets the agent use this interpreter's compiled ``pynvml`` (70 ms faster than compiling a carried one), and
+    packs in haste: the first picture waits for it, and nothing travels.
     ``simulate`` (``{"parent": pid, "gpus": n, "mib_per_byte": x}``) asks for simulated GPUs where no driver answers:
     see :mod:`tui.agent.simulated`. ``silence_s``: without a byte from the monitor for so long, the agent ends.
     """
@@ -83,7 +84,7 @@ def payload(
     if local:
         options["python_path"] = [str(Path(_pynvml()).parent)]
     carried = b"" if local else _carried_pynvml()
-    return _STAGE + _modules() + carried + _record("options", json.dumps(options).encode()) + b"00000000"
+    return _STAGE + _modules(local) + carried + _record("options", json.dumps(options).encode()) + b"00000000"
 
 
 @functools.cache
@@ -92,13 +93,14 @@ def _carried_pynvml() -> bytes:
 
 
 @functools.cache
-def _modules() -> bytes:
-    """The agent's modules as one record: together they compress a fifth better."""
-    sources = {f"{_PACKAGE}.{path.stem}": _lean(path.read_text()) for path in sorted(_AGENT.glob("*.py"))}
+def _modules(in_haste: bool) -> bytes:
+    """The agent's modules as one record: together they compress a fifth better. ``in_haste``: 3 ms instead of 18."""
+    lean = str if in_haste else _lean
+    sources = {f"{_PACKAGE}.{path.stem}": lean(path.read_text()) for path in sorted(_AGENT.glob("*.py"))}
     sources[_PACKAGE] = ""
     for name in ("stage", "__init__"):
         del sources[f"{_PACKAGE}.{name}"]
-    return _record("modules", json.dumps(sources, ensure_ascii=False).encode())
+    return _record("modules", json.dumps(sources, ensure_ascii=False).encode(), level=1 if in_haste else 9)
 
 
 def _lean(source: str) -> str:
@@ -110,8 +112,8 @@ def _lean(source: str) -> str:
     return _BEHIND_CODE.sub("", _FOR_READERS.sub(left, source))
 
 
-def _record(name: str, body: bytes) -> bytes:
-    record = name.encode() + b"\n" + zlib.compress(body, 9)
+def _record(name: str, body: bytes, level: int = 9) -> bytes:
+    record = name.encode() + b"\n" + zlib.compress(body, level)
     return b"%08d" % len(record) + record
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from tui.model import LaunchView, Snapshot
 from tui.safetext import clean
+
+if TYPE_CHECKING:
+    from tui.model import LaunchView, Snapshot
 
 TOLD = ("suspect", "hung", "crashed", "ready")
 ALARMS = frozenset({"suspect", "hung", "crashed"})

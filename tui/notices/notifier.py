@@ -13,10 +13,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tui.config.settings import Notices
-from tui.model import Snapshot
 from tui.notices.changes import Changes, Notice
 
 if TYPE_CHECKING:
+    from tui.model import Snapshot
     from tui.notices.terminal import TerminalWay
 
 AT_ONCE = 4

@@ -21,8 +21,8 @@ from textual.theme import BUILTIN_THEMES
 
 from tui.config.settings import NO_NOTICES, Settings
 from tui.errors import Exit, GputopError, UsageError
-from tui.model import Snapshot
 from tui.notices.notifier import Notifier
+from tui.snapshot import Snapshot
 from tui.ui import themes
 from tui.ui.keys import BINDINGS, DUMPS, FLEET, SECTIONS, Keys, WrongKey
 from tui.ui.moment import Moment

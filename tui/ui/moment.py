@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tui.model import LaunchView, Snapshot
 from tui.ui.past import Past
+
+if TYPE_CHECKING:
+    from tui.model import LaunchView, Snapshot
 
 
 class Moment:

@@ -7,8 +7,11 @@ import pickle
 import zlib
 from bisect import bisect_right
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tui.model import Course, Snapshot
+if TYPE_CHECKING:
+    from tui.model import Snapshot
+
 
 EVERY_S = 1.0
 MOST_BYTES = 24 << 20
@@ -39,6 +42,8 @@ class Past:
         """Keep a snapshot unless one was kept less than a second before."""
         if self._times and snapshot.t - self._times[-1] < EVERY_S:
             return
+        from tui.model import Course  # loaded with the session: the first picture does not wait for it
+
         launches = tuple(replace(view, course=Course()) for view in snapshot.launches)
         bare = replace(snapshot, launches=launches, dumps=())
         packed = zlib.compress(pickle.dumps(bare, pickle.HIGHEST_PROTOCOL), 1)

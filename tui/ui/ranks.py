@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from tui.model import ProcView
 from tui.ui import format as fmt
 from tui.ui.words import STATES
 
-Key = Callable[[ProcView], tuple[object, ...]]
+if TYPE_CHECKING:
+    from tui.model import ProcView
+
+Key: TypeAlias = "Callable[[ProcView], tuple[object, ...]]"
 
 
 def by_rank(p: ProcView) -> tuple[object, ...]:

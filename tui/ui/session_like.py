@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tui.model import Snapshot
+if TYPE_CHECKING:
+    from tui.model import Snapshot
 
 
 class SessionLike(Protocol):

@@ -10,11 +10,14 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tui.model import Course, LaunchView
 from tui.ui import format as fmt
 from tui.ui.lines import Line, chart, fit, merge, pad
 from tui.ui.words import spaced, verdict_role
+
+if TYPE_CHECKING:
+    from tui.model import Course, LaunchView
 
 _STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.5)
 BINS_S = (0.5, *_STEPS, *(10 * s for s in _STEPS), *(60 * s for s in (2, 3, 5, 10, 20, 30, 60)))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from tui.model import Snapshot
 from tui.safetext import clean
 from tui.ui.words import ALARMS, verdict_glyph, verdict_word
+
+if TYPE_CHECKING:
+    from tui.model import Snapshot
 
 _GRAVEST_FIRST = ("hung", "crashed", "suspect")
 

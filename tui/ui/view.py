@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from tui.model import Dump, HostView, LaunchView, LogView, ProcView, Snapshot
 from tui.ui.keys import Keys
+
+if TYPE_CHECKING:
+    from tui.model import Dump, HostView, LaunchView, LogView, ProcView, Snapshot
 
 CARRY_S = 2.5
 """A timer runs on by itself for this long after a snapshot, not longer: the next one should have come."""

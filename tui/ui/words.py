@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tui.model import Explanation, Verdict
-from tui.stacks.sigabrt import SENTENCES
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tui.model import Explanation, Verdict
 
 VERDICT_GLYPHS = {
     "progressing": "»",
@@ -97,6 +99,8 @@ def probe_words(probe: str) -> tuple[str, str]:
 
 
 def sigabrt_words(outcome: str | None) -> str:
+    from tui.stacks.sigabrt import SENTENCES  # for the question before an abort: the first picture does not wait for it
+
     return "not known" if outcome is None else SENTENCES.get(outcome, spaced(outcome))
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.cells import cell_len
 
-from tui.model import Evidence, Explanation, Prediction, Verdict
 from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, fit, fit_columns, row, spread, titles, wrap, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane
 from tui.ui.words import spaced, verdict_role
+
+if TYPE_CHECKING:
+    from tui.model import Evidence, Explanation, Prediction, Verdict
 
 OUTCOMES = {"fits": ("fits", "info"), "refutes": ("refutes", "bad"), "unknown": ("unknown", "dim")}
 WIDE = 70

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from tui.model import Gpu, HostView, Trend
 from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, bar, block, cut, fit_columns, row, spark, spread, titles, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.pane import LazyRows, Painting, Pane
 from tui.ui.widgets.welcome import paint_welcome
+
+if TYPE_CHECKING:
+    from tui.model import Gpu, HostView
 
 COLUMNS = (
     Column("gpu", "GPU", 3, "right"),
@@ -139,11 +141,11 @@ def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Fitted, units: bool) 
     if gpu.error is not None:
         cells["error"] = [(gpu.error, "bad")]
         return _error_row(fitted, cells)
-    trend = host.trends.get(gpu.uuid) or host.trends.get(f"#{gpu.index}") or Trend()
+    trend = host.trends.get(gpu.uuid) or host.trends.get(f"#{gpu.index}")
     cells |= {
         "util": bar(_share(gpu.util_pct, 100), widths["util"], text if stale else "bar"),
         "util_pct": [(fmt.percent(gpu.util_pct), text)],
-        "history": [(spark(trend.util_pct, widths.get("history", 0)), text if stale else "history")],
+        "history": [(spark(trend.util_pct if trend else (), widths.get("history", 0)), text if stale else "history")],
         "power": [(fmt.number(gpu.power_w), text), (_of(gpu.power_limit_w) + ("W" if units else ""), dim)],
         "mem": bar(_share(gpu.mem_used_mib, gpu.mem_total_mib), widths.get("mem", 0), text if stale else "bar-mem"),
         "mem_gib": [(fmt.gib(gpu.mem_used_mib), text), (_total_text(gpu.mem_total_mib) + ("G" if units else ""), dim)],

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.events import Click
 
-from tui.model import HostView, LaunchView
 from tui.ui import format as fmt
 from tui.ui.lines import Line, fit, spread, width_of
 from tui.ui.view import View
 from tui.ui.widgets.pane import Drawing
 from tui.ui.words import verdict_glyph, verdict_role
+
+if TYPE_CHECKING:
+    from tui.model import HostView, LaunchView
 
 HOST_MARKS = {
     "live": ("▪", "good"),

@@ -6,13 +6,16 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
-from tui.model import LogLine, LogView
 from tui.ui import format as fmt
 from tui.ui.lines import Line, fit, fit_left, spread, width_of, wrap
 from tui.ui.view import View
 from tui.ui.widgets.pane import Painting, Pane
 from tui.ui.words import ALARMS, spaced, verdict_role
+
+if TYPE_CHECKING:
+    from tui.model import LogLine, LogView
 
 GAP_S = 10.0
 """A pause between two lines from which on the margin says how long it was."""

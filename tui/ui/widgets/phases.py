@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import TYPE_CHECKING
 
-from tui.model import LaunchView, PhaseSpan, Progress, Usual, Verdict
-from tui.record.usual import words
 from tui.ui import format as fmt
 from tui.ui.lines import Line, bar, fit, merge, pad, width_of
 from tui.ui.view import View
 from tui.ui.widgets.pane import Drawing
 from tui.ui.words import ALARMS, spaced, verdict_role
+
+if TYPE_CHECKING:
+    from tui.model import LaunchView, PhaseSpan, Progress, Usual, Verdict
 
 GAP = 2
 
@@ -21,6 +23,8 @@ def spans_of(launch: LaunchView) -> tuple[PhaseSpan, ...]:
     verdict = launch.verdict
     if launch.spans:
         return launch.spans
+    from tui.model import PhaseSpan  # loaded with the session: the first picture has no launch
+
     return (PhaseSpan(verdict.phase, verdict.phase_since),) if verdict.phase != "unknown" else ()
 
 
@@ -36,6 +40,8 @@ def paint_phases(view: View, width: int, height: int) -> list[Line]:
     spans = spans_of(launch)
     if not spans:
         return [[("phase unknown", "dim"), (": the log has not named one yet", "dim")]]
+    from tui.record.usual import words  # loaded with the session, as above
+
     usual = launch.usual_at(view.now)
     said = fit(words(usual), width) if usual is not None else ""
     chain = _chain(view, launch, spans, width) if width >= 96 and height >= 4 else None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from tui.model import ProcView
 from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, fit_columns, row, titles, wrap_spans
 from tui.ui.ranks import ORDERS, Node, doing, tree
 from tui.ui.view import View
 from tui.ui.widgets.pane import LazyRows, Painting, Pane
 from tui.ui.words import sigabrt_short
+
+if TYPE_CHECKING:
+    from tui.model import ProcView
 
 ALARMING = ("Z", "D", "T", "t", "X", "gone")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tui.model import Odd, Verdict
 from tui.ui import format as fmt
 from tui.ui.keys import Keys
 from tui.ui.layout import BESIDE_FROM
@@ -13,6 +13,9 @@ from tui.ui.view import View
 from tui.ui.widgets.gpus import STALE, state_line
 from tui.ui.widgets.pane import Drawing
 from tui.ui.words import ALARMS, cause_words, probe_words, verdict_glyph, verdict_role, verdict_word
+
+if TYPE_CHECKING:
+    from tui.model import Odd, Verdict
 
 LEAD = 6
 """Cells of the labels ``why``, ``odd``, ``do``, ``next``, ``ends`` with their gap."""
