@@ -188,4 +188,5 @@ def _as_before(native: ProcessStacks, earlier: ProcessStacks) -> ProcessStacks:
 
 
 def _python(thread: ThreadStack) -> list[Frame]:
-    return [frame for frame in thread.frames if frame.line]
+    """Its Python frames: those of C carry a line too where there are debug symbols."""
+    return [frame for frame in thread.frames if frame.line and (frame.file.endswith(".py") or frame.file[:1] == "<")]
