@@ -21,6 +21,7 @@ from tui.record.baselines import Baselines
 from tui.record.likeness import likeness
 from tui.record.measured import by_place
 from tui.record.store import Store
+from tui.session.book import HostBook
 from tui.session.engine import Engine
 
 SCENARIO = Path(__file__).parent.parent / "scenarios" / "seed-slow-capture"
@@ -33,7 +34,7 @@ class Session:
         self.sim = SimulatedLaunch(2)
         self.boot = boot
         self.baselines = Baselines(folder)
-        self.engine = Engine([self.sim.host], usual=self.baselines.usual)
+        self.engine = Engine([HostBook(self.sim.host)], usual=self.baselines.usual)
         self.view: LaunchView | None = None
         self.said: list[str] = []
         self.watches = True
@@ -256,7 +257,7 @@ def verdicts(
 ) -> list:
     """(seconds since the last shard, verdict) of a course, judged with these past launches."""
     sim = SimulatedLaunch(2)
-    engine = Engine([sim.host], usual=lambda launch: usual)
+    engine = Engine([HostBook(sim.host)], usual=lambda launch: usual)
     said: list[tuple[float, str]] = []
     loaded_at = [0.0]
 

@@ -32,16 +32,16 @@ def nothing_usual(launch: Launch) -> Mapping[PhaseId, tuple[Usual, ...]]:
 class Engine:
     def __init__(
         self,
-        hosts: Iterable[str],
+        books: Iterable[HostBook],
         markers: Callable[[], Markers] = load,
         usual: Callable[[Launch], Mapping[PhaseId, tuple[Usual, ...]]] = nothing_usual,
     ) -> None:
-        """``markers`` gives what logs are read by; it is asked when the first line comes. ``usual`` gives what past
-        launches like one took; it is asked at every verdict."""
+        """``books``: of the hosts that samples come from. ``markers`` gives what logs are read by; it is asked when the
+        first line comes. ``usual`` gives what past launches like one took; it is asked at every verdict."""
         self.history = History(markers)
         self._markers = markers
         self._usual = usual
-        self.books = {name: HostBook(name) for name in hosts}
+        self.books = {book.name: book for book in books}
         self._judged: dict[str, _Judged] = {}
 
     def add(self, sample: Sample) -> None:

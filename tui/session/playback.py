@@ -9,6 +9,7 @@ from pathlib import Path
 from tui.collect.replay import Replay
 from tui.errors import UsageError
 from tui.model import Snapshot
+from tui.session.book import HostBook
 from tui.session.engine import Engine
 from tui.session.own_markers import OwnMarkers
 
@@ -25,7 +26,7 @@ class PlaybackSession:
         Raises: UsageError where ``path`` is no scenario.
         """
         self._replay = Replay(path)
-        self._engine = Engine(self._replay.hosts, OwnMarkers())
+        self._engine = Engine(map(HostBook, self._replay.hosts), OwnMarkers())
         self._speed = speed
         self._post: Callable[[Snapshot], None] = lambda snapshot: None
         self._last = Snapshot(t=0.0, wall=self._replay.start_wall)
