@@ -50,6 +50,11 @@ def start(command: Sequence[str], *, env: Mapping[str, str], columns: int = 200,
     return pid, master
 
 
+def compiled_in(folder: str) -> dict[str, str]:
+    """An environment in which whatever is imported is compiled once, into a folder beside the sources."""
+    return {"PYTHONPYCACHEPREFIX": f"{folder}/compiled", "PYTHONDONTWRITEBYTECODE": ""}
+
+
 def cpu_s(pid: int) -> float:
     """Seconds of CPU of all threads of a process that still run (``schedstat``: nanoseconds, proc(5))."""
     nanoseconds = 0
