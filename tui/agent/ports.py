@@ -52,15 +52,9 @@ def diagnosed(family: int, states: int, more: int = 0) -> "Iterator[tuple[str, b
 
 def _read(pid: int) -> "dict[str, int]":
     ports: "dict[str, int]" = {}
-    for name in ("tcp", "tcp6"):
-        try:
-            lines = procfs.read_all("/proc/%d/net/%s" % (pid, name), 8 << 20).split(b"\n")[1:]
-        except OSError:
-            continue
-        for line in lines:
-            fields = line.split(None, 10)
-            if len(fields) > 9 and fields[3] == b"0A":
-                ports[fields[9].decode()] = int(fields[1].rpartition(b":")[2], 16)
+    for fields in procfs.tcp_rows(pid):
+        if fields[3] == b"0A":
+            ports[fields[9].decode()] = int(fields[1].rpartition(b":")[2], 16)
     return ports
 
 

@@ -107,3 +107,21 @@ def since_boot() -> float:
 
 def pids() -> "list[int]":
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def tcp_rows(pid: int) -> "Iterator[list[bytes]]":
+    """The columns of every TCP socket in the process's network namespace: ``/proc/PID/net/tcp`` and ``tcp6``."""
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = read_all("/proc/%d/net/%s" % (pid, name), 8 << 20).split(b"\n")[1:]
+        except OSError:
+            continue
+        for line in lines:
+            fields = line.split(None, 10)
+            if len(fields) > 9:
+                yield fields
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator

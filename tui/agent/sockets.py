@@ -107,17 +107,11 @@ def _received() -> "dict[str, int]":
 def _table(pid: int) -> "dict[str, Row]":
     """All sockets of the process's network namespace, by inode."""
     found: "dict[str, Row]" = {}
-    for name in ("tcp", "tcp6"):
+    for fields in procfs.tcp_rows(pid):
         try:
-            lines = procfs.read_all("/proc/%d/net/%s" % (pid, name), 8 << 20).split(b"\n")[1:]
-        except OSError:
+            found[fields[9].decode()] = Row(fields)
+        except (IndexError, ValueError, struct.error):
             continue
-        for line in lines:
-            fields = line.split(None, 10)
-            try:
-                found[fields[9].decode()] = Row(fields)
-            except (IndexError, ValueError, struct.error):
-                continue
     return found
 
 
