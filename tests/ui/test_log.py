@@ -82,12 +82,26 @@ async def test_reading_back_is_not_disturbed_by_new_lines() -> None:
         assert [row for row in rows(app) if "line " in row] == before
 
 
+async def test_every_log_is_reached_wherever_the_last_written_one_stands() -> None:
+    paths = ("/var/log/a.log", "/var/log/b.log", "/var/log/c.log")
+    first, *others = (replace(LOG, path=path, silent_s=900.0 - n) for n, path in enumerate(paths))
+    others[0] = replace(others[0], silent_s=1.0)
+    app = still_app(first=with_log(first, HUNG, *others))
+    async with app.run_test(size=(120, 40)) as pilot:
+        seen: list[str] = []
+        for _ in range(4):
+            seen += [path for path in paths if path in text(app)]
+            await pilot.press("L")
+            await pilot.pause()
+        assert seen == ["/var/log/b.log", "/var/log/c.log", "/var/log/a.log", "/var/log/b.log"]
+
+
 async def test_several_logs_are_gone_through_and_the_last_written_one_comes_first() -> None:
     old = replace(LOG, path="/var/log/serve/router.log", silent_s=900.0, tail=(LogLine("the router waits", t=1.0),))
     app = still_app(first=with_log(LOG, HUNG, old))
     async with app.run_test(size=(120, 40)) as pilot:
         assert "log 1/2" in text(app) and "orion-v3.log" in text(app)
-        await pilot.press("L", "L")
+        await pilot.press("L")
         await pilot.pause()
         assert "log 2/2" in text(app) and "the router waits" in text(app)
         await pilot.press("L")

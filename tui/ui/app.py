@@ -408,11 +408,12 @@ class GputopApp(App[Exit]):
             yield SystemCommand(f"{verb} the column {column_words(key)}", "ranks", partial(toggle, key))
 
     def action_next_log(self) -> None:
-        """The launch's next log; after the last one again the one that was written last."""
+        """The log after the one that is shown. The one that was written last is not held: another may become it."""
         view = self.view
-        places = [(log.host, log.path) for log in view.logs]
-        after = places.index(self._log_at) + 1 if self._log_at in places else 0
-        self._log_at = places[after] if after < len(places) else None
+        if view.log is None:
+            return
+        log = view.logs[(view.logs.index(view.log) + 1) % len(view.logs)]
+        self._log_at = None if log is view.log_written_last else (log.host, log.path)
         self.draw()
 
     def action_wrap(self) -> None:

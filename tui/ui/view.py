@@ -117,9 +117,12 @@ class View:
     @cached_property
     def log(self) -> LogView | None:
         """The chosen log, else the one that was written last."""
-        logs = self.logs
-        chosen = next((entry for entry in logs if (entry.host, entry.path) == self.log_at), None)
-        return chosen or min(logs, key=lambda entry: (entry.silent_s is None, entry.silent_s or 0.0), default=None)
+        chosen = next((entry for entry in self.logs if (entry.host, entry.path) == self.log_at), None)
+        return chosen or self.log_written_last
+
+    @cached_property
+    def log_written_last(self) -> LogView | None:
+        return min(self.logs, key=lambda entry: (entry.silent_s is None, entry.silent_s or 0.0), default=None)
 
     @cached_property
     def dumps(self) -> tuple[Dump, ...]:
