@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from tui.headless.paper import Paper
 from tui.model import Explanation, Gpu, HostView, LaunchView, ProcView, Snapshot
 from tui.record.usual import words
 
@@ -44,7 +43,7 @@ def write(snapshot: Snapshot, *, markdown: bool) -> None:
 
 class _Terminal:
     def __init__(self) -> None:
-        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False)
+        self._console = Paper()
 
     def head(self, text: str) -> None:
         self._console.print(Text(text, style="bold"), soft_wrap=True)

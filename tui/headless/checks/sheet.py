@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Final
 
-from rich.console import Console
 from rich.text import Text
 
 from tui.headless.checks.finding import Finding, Mark
+from tui.headless.paper import Paper
 
 GLYPHS: Final[dict[Mark, str]] = {"ok": "✓", "note": "·", "problem": "✗", "unknown": "?"}
 STYLES: Final[dict[Mark, str]] = {"ok": "green", "note": "yellow", "problem": "bold red", "unknown": "magenta"}
@@ -24,7 +23,7 @@ Section = tuple[str, Sequence[Finding]]
 class Sheet:
     def __init__(self, width: int | None = None) -> None:
         """``width`` in columns; the terminal's, up to :data:`WIDEST`, where it is not given."""
-        self._console = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, width=width)
+        self._console = Paper(width)
         self._width = min(WIDEST, self._console.width)
 
     def host(self, name: str, sections: Sequence[Section]) -> None:
