@@ -48,7 +48,7 @@ async def test_a_hang_shows_phase_silence_reason_odd_rank_and_the_key(size: tupl
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        ("empty", "no launch found yet: waiting for SGLang, vLLM or torchrun processes; --pid or --log point at one"),
+        ("empty", "waiting for SGLang, vLLM or torchrun processes, or one that --pid or --port names"),
         ("connecting", "connecting to gpu-a17, gpu-a18"),
         ("nohost", "no host yet"),
         ("nogpu", "GPUs cannot be read: no NVIDIA driver here"),

@@ -86,6 +86,12 @@ def test_a_reader_that_leaves_early_is_no_error(words: str) -> None:
     assert done.stderr == "0\n"
 
 
+def test_a_process_that_is_not_there_is_said_by_the_exit_code() -> None:
+    done = run("snapshot", "--pid", "4194305")
+    assert done.returncode == 14
+    assert "none that --pid or --port names" in done.stdout
+
+
 def test_a_host_named_like_a_command_is_watched_in_the_long_form() -> None:
     done = run("watch", "demo")
     assert "needs a terminal" in done.stderr

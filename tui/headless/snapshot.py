@@ -26,7 +26,8 @@ Form = Literal["text", "json", "markdown"]
 
 
 def run(plan: Plan, *, form: Form) -> Exit:
-    """Print one snapshot; the exit code tells the gravest verdict, or that no host was reached."""
+    """Print one snapshot; the exit code tells the gravest verdict, that no host was reached, or that
+    nothing there is what was asked for."""
     plan.start_local()
     snapshot = asyncio.run(_look(plan))
     if form == "json":
@@ -35,7 +36,7 @@ def run(plan: Plan, *, form: Form) -> Exit:
         from tui.headless.snapshot_text import write
 
         write(snapshot, markdown=form == "markdown")
-    return exit_code(snapshot)
+    return exit_code(snapshot, named=bool(plan.pids or plan.ports))
 
 
 async def _look(plan: Plan) -> Snapshot:
@@ -70,9 +71,12 @@ def _seen_s(host: HostView, first: Mapping[str, float]) -> float:
     return 0.0 if host.sample is None else host.sample.t - first[host.name]
 
 
-def exit_code(snapshot: Snapshot) -> Exit:
+def exit_code(snapshot: Snapshot, *, named: bool = False) -> Exit:
+    """``named``: only launches with certain processes were asked for, and to find none is an answer of its own."""
     if not any(host.sample is not None for host in snapshot.hosts):
         return Exit.NO_HOST
+    if named and not snapshot.launches:
+        return Exit.NO_LAUNCH
     verdicts = {view.verdict.id for view in snapshot.launches}
     return Exit.CRASHED if "crashed" in verdicts else Exit.HUNG if "hung" in verdicts else Exit.READY
 

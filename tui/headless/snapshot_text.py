@@ -35,7 +35,8 @@ def write(snapshot: Snapshot, *, markdown: bool) -> None:
         _launch(sheet, view)
     if not snapshot.launches and any(host.sample for host in snapshot.hosts):
         sheet.say(
-            "no launch found: no SGLang, vLLM or torchrun process and none that computes on a GPU; --pid names one"
+            "no launch found: no SGLang, vLLM or torchrun process, none that computes on a GPU, "
+            "and none that --pid or --port names"
         )
     for host in snapshot.hosts:
         _host(sheet, host)

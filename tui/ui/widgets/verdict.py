@@ -84,7 +84,7 @@ def nothing_words(view: View) -> str:
         return f"no host is heard. {down.name}: {down.reason or down.state}"
     if view.offers_demo:
         return "no GPU and no launch on this machine; a launch that starts is found by itself"
-    return "no launch found yet: waiting for SGLang, vLLM or torchrun processes; --pid or --log point at one"
+    return "no launch found yet: waiting for SGLang, vLLM or torchrun processes, or one that --pid or --port names"
 
 
 def _names(view: View) -> str:
