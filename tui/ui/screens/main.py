@@ -51,13 +51,11 @@ class MainScreen(Screen[None]):
         self._rects: dict[str, Rect] = {}
 
     def compose(self) -> ComposeResult:
+        self.show(app_of(self).view)  # before the first layout, so that already the first picture shows it
         yield from self.strips[:-1]
         yield from self.panes.values()
         yield self.strips[-1]
         yield self.prompt
-
-    def on_mount(self) -> None:
-        self.show(app_of(self).view)
 
     # ------------------------------------------------------------------------------------------------------- drawing
 

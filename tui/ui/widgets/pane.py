@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, cast, overload
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.events import Click, MouseScrollDown, MouseScrollUp, Resize
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.message_pump import MessagePump
 from textual.strip import Strip
 from textual.widget import Widget
@@ -70,6 +70,8 @@ class Drawing(Widget):
         super().__init__(id=id)
         self._rows: list[Line] = []
         self._view: View | None = None
+        self._drawn_for = Size(0, 0)
+        self._being_rendered = False
 
     @property
     def gputop(self) -> GputopApp:
@@ -77,7 +79,7 @@ class Drawing(Widget):
 
     def draw(self, view: View) -> None:
         """Show a view; what cannot be drawn says so in its place and takes nothing else down."""
-        self._view = view
+        self._view, self._drawn_for = view, self.size
         try:
             self.show(view)
         except Exception as error:
@@ -89,8 +91,16 @@ class Drawing(Widget):
 
     def on_resize(self, event: Resize) -> None:
         """A place of another size, or the first: what was to be shown is drawn into it."""
-        if self._view is not None:
+        if self._view is not None and self._drawn_for != self.size:
             self.draw(self._view)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual asks for the lines of a new size before it tells of it: they are drawn now, not a picture later."""
+        if self._view is not None and self._drawn_for != self.size:
+            self._being_rendered = True
+            self.draw(self._view)
+            self._being_rendered = False
+        return super().render_lines(crop)
 
     def set_rows(self, rows: list[Line]) -> None:
         """Draw these rows from the top; what is left below is blank."""
@@ -98,6 +108,8 @@ class Drawing(Widget):
         fresh = [merge(pad(row, width)) for row in rows[: self.size.height]]
         fresh += [[] for _ in range(self.size.height - len(fresh))]
         old, self._rows = self._rows, fresh
+        if self._being_rendered:
+            return
         if len(old) != len(fresh):
             self.refresh()
             return
