@@ -16,10 +16,19 @@ ROOT = Path(tui.__file__).parent
 HEAVY = ("textual", "asyncssh", "rich", "psutil", "pynvml", "hypothesis")
 
 
-def loaded_after(statement: str) -> set[str]:
-    """The top-level names of everything that is imported once ``statement`` has run."""
-    code = f"{statement}\nimport sys; print('\\n'.join({{name.split('.')[0] for name in sys.modules}}))"
+def modules_after(statement: str) -> set[str]:
+    """The names of all modules that are imported once ``statement`` has run."""
+    code = f"{statement}\nimport sys; print(*sys.modules)"
     return set(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split())
+
+
+def loaded_after(statement: str) -> set[str]:
+    """The top-level names of them."""
+    return {name.split(".")[0] for name in modules_after(statement)}
+
+
+def within(modules: set[str], *packages: str) -> set[str]:
+    return {name for name in modules for package in packages if name == package or name.startswith(f"{package}.")}
 
 
 def modules_below(*packages: str) -> list[str]:
@@ -49,6 +58,35 @@ def test_asyncssh_waits_until_a_host_needs_it() -> None:
     """Its 250 ms must not stand before the first picture."""
     everything = modules_below("session", "collect", "headless", "cli", "ui")
     assert "asyncssh" not in loaded_after(f"import {', '.join(everything)}")
+
+
+FIRST_PICTURE = """
+from tui.config import settings
+from tui.session.plan import plan_hosts
+from tui.ui.app import GputopApp
+
+def open_session():
+    import os, sys
+    print(*sys.modules, file=sys.__stdout__, flush=True)
+    os._exit(0)
+
+GputopApp(open_session).run(headless=True, size=(200, 50))
+"""
+
+
+def test_the_first_picture_waits_for_nothing_that_it_does_not_show() -> None:
+    loaded = modules_after(FIRST_PICTURE)
+    assert "tui.ui.screens.main" in loaded
+    judging = within(loaded, "tui.model", "tui.history", "tui.diagnose", "tui.record", "tui.stacks", "tui.demo")
+    assert not judging
+    assert not within(
+        loaded, "tui.session.live", "tui.ui.screens.dumps", "tui.ui.screens.fleet", "sqlite3", *HEAVY[1:2]
+    )
+
+
+def test_the_first_readings_wait_for_nothing_that_judges() -> None:
+    loaded = modules_after("import tui.session.live")
+    assert not within(loaded, "tui.diagnose", "tui.history", "tui.record", "tui.session.launches", "sqlite3")
 
 
 def test_the_agent_stands_alone() -> None:
