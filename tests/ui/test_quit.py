@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import pytest
 
+from tests.tmux import Tmux
 from tests.ui.terminal import on_a_terminal, read_for, read_until
 
 PROGRAM = """
@@ -57,3 +59,16 @@ def test_a_signal_that_ends_it_gives_the_terminal_back(ending: signal.Signals) -
         read_for(terminal, 0.3)
         os.kill(os.tcgetpgrp(terminal), ending)
         assert b"\x1b[?1049l" in read_until(terminal, None, 10.0)
+
+
+def test_ctrl_z_goes_to_the_shell_and_fg_comes_back() -> None:
+    with Tmux(("bash", "--norc", "-i"), columns=100, rows=30) as shell:
+        shell.press(f"{sys.executable} -m tests.ui.playground", "Enter")
+        shell.wait_for(r"✗ HUNG", 20.0)
+        shell.press("C-z")
+        shell.wait_for(r"Stopped", 5.0)
+        assert "HUNG" not in shell.screen()
+        shell.press("fg", "Enter")
+        shell.wait_for(r"✗ HUNG(?s:.)*q quit", 10.0)
+        shell.press("q")
+        shell.wait_for(r"[#$]\s*$", 5.0)

@@ -12,9 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from textual import on
 from textual.app import App, SystemCommand
 from textual.command import CommandPalette
 from textual.dom import DOMNode
+from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
@@ -212,6 +214,11 @@ class GputopApp(App[Exit]):
                 timeout=HINT_S,
                 markup=False,
             )
+
+    @on(Driver.SignalResume)
+    def _draw_all(self) -> None:
+        """The shell had the terminal meanwhile: nothing of what was drawn is there any more."""
+        self.refresh(layout=True)
 
     def _start_session(self) -> None:
         if self.session is None:

@@ -99,6 +99,7 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
             _bind("ctrl+p", "command_palette", "palette", "every command by name", priority=True),
             _bind("question_mark", "help", "help", "this help", "?"),
             _bind("q", "quit", "quit", "quit at once"),
+            _bind("ctrl+z", "suspend_process", "suspend", "to the shell; fg comes back here"),
             _bind("ctrl+c", "interrupt", "interrupt", "quit, and say so by the exit code"),
         ),
     ),
