@@ -80,6 +80,15 @@ async def test_the_open_pane_shows_the_tree_and_is_put_in_another_order() -> Non
         assert "most CPU" in text(app)
 
 
+async def test_in_a_narrow_pane_it_is_still_said_what_every_rank_does() -> None:
+    app = still_app("hung")
+    async with app.run_test(size=(48, 40)) as pilot:
+        await pilot.press("p")
+        await pilot.pause()
+        shown = next(row for row in text(app).splitlines() if "├ scheduler 1 " in row)
+        assert "4712  sleeps in futex" in shown and len(shown.rstrip()) <= 48
+
+
 async def test_a_column_is_hidden_and_shown_again() -> None:
     app = still_app("hung")
     async with app.run_test(size=(200, 50)) as pilot:

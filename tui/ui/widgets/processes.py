@@ -20,9 +20,9 @@ ALARMING = ("Z", "D", "T", "t", "X", "gone")
 
 COLUMNS = (
     Column("rank", "rank", 4, "right"),
-    Column("cpu", "CPU%", 4, "right"),
+    Column("cpu", "CPU%", 4, "right", drop=1),
     Column("read", "read/s", 6, "right", drop=5),
-    Column("state", "st", 2),
+    Column("state", "st", 2, drop=1),
     Column("wchan", "waits in", 14, flex=2, most=24, drop=2),
     Column("threads", "thr", 4, "right", drop=8),
     Column("rss", "RSS GiB", 7, "right", drop=6),
@@ -35,8 +35,8 @@ COLUMNS = (
 
 
 TREE_COLUMNS = (
-    Column("tree", "process", 18, flex=2, most=40),
-    *(column for column in COLUMNS if column.key in ("rank", "pid", "cpu", "read", "state")),
+    Column("tree", "process", 15, flex=2, most=40),
+    *(column for column in COLUMNS if column.key in ("pid", "cpu", "read", "state")),
     Column("doing", "what it does", 20, flex=4, most=60),
     *(column for column in COLUMNS if column.key in ("threads", "rss", "sigabrt")),
     Column("title", "command", 12, flex=5, drop=10),
@@ -97,7 +97,8 @@ def _node_row(view: View, node: Node, fitted: Sequence[tuple[Column, int]]) -> L
         return row(fitted, cells)
     odd = (p.host, p.pid) in view.odd
     cells = _cells(view, p)
-    cells["tree"] = [(node.guide, "faint"), (p.role, "odd" if odd else "text")]
+    name = p.role if p.rank is None else f"{p.role} {p.rank}"
+    cells["tree"] = [(node.guide, "faint"), (name, "odd" if odd else "text")]
     cells["doing"] = [(doing(p), "bad" if odd or p.state in ALARMING else "text")]
     cells["title"] = [(p.title, "dim")]
     return row(fitted, cells)
