@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +91,13 @@ def test_a_process_that_is_not_there_is_said_by_the_exit_code() -> None:
     done = run("snapshot", "--pid", "4194305")
     assert done.returncode == 14
     assert "none that --pid or --port names" in done.stdout
+
+
+def test_a_pipe_is_not_waited_for_where_files_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    done = run("dump", "--from", str(tmp_path / "pipe"))
+    assert done.returncode == 2
+    assert "it is no file" in done.stderr
 
 
 def test_a_host_named_like_a_command_is_watched_in_the_long_form() -> None:

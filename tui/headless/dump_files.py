@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -50,6 +51,8 @@ def _contents(paths: Sequence[Path], unread: dict[str, str]) -> Iterator[tuple[s
 
 
 def _content(path: Path) -> bytes | OSError:
+    if not path.is_file():
+        return OSError(errno.EINVAL, "it is no file")  # a pipe without a writer would be waited for without an end
     try:
         with path.open("rb") as stream:
             stream.seek(max(0, path.stat().st_size - MOST_BYTES))

@@ -58,21 +58,15 @@ def show(
 
 def text_lines(processes: Sequence[ProcessStacks], merged: MergedStacks, called: Sequence[Called] = ()) -> list[str]:
     """What a person reads: the verdict's sentence, the tree, what was called, and who gave no stack."""
-    lines = [merged.why] if merged.why else []
-    if merged.groups:
-        lines += ["", *draw(tree(merged.groups, processes))]
+    parts = [[merged.why] if merged.why else [], draw(tree(merged.groups, processes)) if merged.groups else []]
     findings = [(one.source, f.says) for one in called for f in one.findings[:MOST_FINDINGS]]
     told = [
         f"{source[:1].upper()}{source[1:]}: {says}."
         for source, says in findings
         if says.lower() not in merged.why.lower()
     ]
-    if told:
-        lines += ["", *told]
-    failed = [p for p in processes if p.error]
-    if failed:
-        lines += ["", *(f"{name(p.rank, p.pid, p.host)}: {p.error}" for p in failed)]
-    return lines
+    parts += [told, [f"{name(p.rank, p.pid, p.host)}: {p.error}" for p in processes if p.error]]
+    return "\n\n".join("\n".join(part) for part in parts if part).split("\n")
 
 
 def name(rank: int | None, pid: int | None, host: str) -> str:
