@@ -21,6 +21,9 @@ COVERED = 0.8
 
 NAN = math.nan
 
+_WINDOWS = 16
+"""So many windows' coverage is remembered from one row to the next."""
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -64,9 +67,10 @@ class Track:
     def __init__(self, fields: tuple[str, ...]) -> None:
         self._index = {name: i for i, name in enumerate(fields)}
         self._tiers = tuple(_Tier(len(fields), every, kept) for every, kept in _TIERS)
-        self._covered: tuple[tuple[float, ...], float] = ((), 0.0)
+        self._covered: dict[tuple[float, float, float], float] = {}
 
     def add(self, t: float, row: Sequence[float | None]) -> None:
+        self._covered.clear()
         for tier in self._tiers:
             tier.add(t, row)
 
@@ -130,10 +134,12 @@ class Track:
         """The share of ``[since, until]`` that lies within ``gap_s`` of a row at its end."""
         if until <= since:
             return 0.0
-        asked = (since, until, gap_s, self.last_t or 0.0)
-        if self._covered[0] != asked:  # every field of a row is asked for the same window
-            self._covered = (asked, self._coverage(since, until, gap_s))
-        return self._covered[1]
+        covered = self._covered.get(asked := (since, until, gap_s))
+        if covered is None:  # every field of a row is asked for the same few windows
+            if len(self._covered) >= _WINDOWS:
+                self._covered.clear()
+            covered = self._covered[asked] = self._coverage(since, until, gap_s)
+        return covered
 
     def _coverage(self, since: float, until: float, gap_s: float) -> float:
         tier = self._tier(since)
@@ -171,13 +177,15 @@ class Track:
             lo += 1
         if hi - lo == 1 and lo > 0 and tier.times[lo] - tier.times[lo - 1] <= max(gap_s, 1.5 * tier.every):
             lo -= 1  # the next sample is a little late
-        times = tier.times[lo:hi]
-        column = tier.columns[self._index[field]][lo:hi]
-        known = [(t, v) for t, v in zip(times, column, strict=True) if v == v]
-        if len(known) < 2:
+        column, first, last = tier.columns[self._index[field]], lo, hi - 1
+        while first < last and column[first] != column[first]:  # NaN: missing
+            first += 1
+        while last > first and column[last] != column[last]:
+            last -= 1
+        if last <= first:
             return Reading(None, coverage, until - since)
-        (t0, v0), (t1, v1) = known[0], known[-1]
-        grown = v1 - v0
+        grown, span_s = column[last] - column[first], tier.times[last] - tier.times[first]
         if grown < 0:
-            grown = sum(max(0.0, b[1] - a[1]) for a, b in pairwise(known))
-        return Reading(grown / (t1 - t0), coverage, t1 - t0)
+            known = [value for value in column[first : last + 1] if value == value]
+            grown = sum(max(0.0, after - before) for before, after in pairwise(known))
+        return Reading(grown / span_s, coverage, span_s)

@@ -24,6 +24,11 @@ def since_when(
             key = f"{explanation.cause} {prediction.signal}"
             said, since = before.get(key, ("", now))
             outcomes[key] = (prediction.outcome, since if said == prediction.outcome else now)
-            predictions.append(replace(prediction, since=outcomes[key][1]))
+            predictions.append(_since(prediction, outcomes[key][1]))
         dated.append(replace(explanation, predictions=tuple(predictions)))
     return tuple(dated), outcomes
+
+
+def _since(of: Prediction, since: float) -> Prediction:
+    """``dataclasses.replace`` would take five times as long, thirty times a verdict."""
+    return Prediction(of.signal, of.expects, of.seen, of.outcome, since)
