@@ -202,6 +202,8 @@ class HostHistory:
         self.net = Track(("rx_bytes", "tx_bytes"))
         self._clock = _Clock()
         self._gaps: deque[float] = deque(maxlen=9)
+        self.interval_s = 10.0
+        """The usual distance of two samples: the median of the last ones; ten seconds until there are two."""
         self._looked: float | None = None
 
     def add(self, sample: Sample) -> None:
@@ -251,6 +253,7 @@ class HostHistory:
                 self.first_look_t = sample.t
             if self._looked is not None and sample.mono > self._looked:
                 self._gaps.append(min(sample.mono - self._looked, 120.0))
+                self.interval_s = median(self._gaps)
             self._looked = sample.mono
         return sample.mono + clock.base
 
@@ -269,11 +272,6 @@ class HostHistory:
         if len(self.procs) > 4096:
             for ident in [ident for ident, track in self.procs.items() if track.gone_t is not None][:2048]:
                 del self.procs[ident]
-
-    @property
-    def interval_s(self) -> float:
-        """The usual distance of two samples: the median of the last ones; ten seconds until there are two."""
-        return median(self._gaps) if self._gaps else 10.0
 
     @property
     def gap_s(self) -> float:

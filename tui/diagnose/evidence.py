@@ -69,15 +69,8 @@ def evidence(scene: Scene, judgement: Judgement) -> tuple[Evidence, ...]:
 
 
 def _entry(scene: Scene, judgement: Judgement, signal: str, value: Any, coverage: float, text: str) -> Evidence:
-    refutes = [
-        e.cause
-        for e in judgement.explanations
-        if any(p.signal == signal and p.outcome == "refutes" for p in e.predictions)
-    ]
-    supports = [
-        e.cause
-        for e in judgement.explanations
-        if e.alive and any(p.signal == signal and p.outcome == "fits" for p in e.predictions)
-    ]
+    about = [(e, p.outcome) for e in judgement.explanations for p in e.predictions if p.signal == signal]
+    refutes = dict.fromkeys(e.cause for e, outcome in about if outcome == "refutes")
+    supports = dict.fromkeys(e.cause for e, outcome in about if outcome == "fits" and e.alive)
     window = max(scene.look_s, judgement.quiet_s) if judgement.still else scene.look_s
     return Evidence(signal, value, round(window, 1), round(coverage, 2), tuple(refutes), tuple(supports), text)
