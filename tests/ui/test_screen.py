@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.ui import fakes
@@ -60,6 +62,16 @@ async def test_a_screen_without_a_launch_says_one_helpful_sentence(state: str, w
         await pilot.pause()
         assert words in text(app)
         assert not any(word in text(app) for word in WORDS)
+
+
+async def test_why_a_start_was_slow_is_not_said_as_what_it_is_ready_of() -> None:
+    told = fakes.snapshot("ready")
+    view = told.launches[0]
+    slow = replace(view, verdict=replace(view.verdict, cause="kernel_build"))
+    app = still_app(first=replace(told, launches=(slow,)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        assert "✓ READY" in text(app) and "kernel build" not in text(app)
 
 
 async def test_a_lost_host_is_visibly_old_and_its_timers_stand() -> None:

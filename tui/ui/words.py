@@ -86,7 +86,10 @@ def explanation_of(verdict: Verdict) -> Explanation | None:
 
 
 def cause_words(verdict: Verdict) -> str:
-    """The cause as a phrase: its explanation's title, else its id in words, else nothing."""
+    """The cause as a phrase: its explanation's title, else its id in words, else nothing. What made a start slow is no
+    cause of being ready."""
+    if verdict.id == "ready":
+        return ""
     explanation = explanation_of(verdict)
     if explanation is not None and explanation.title:
         return explanation.title
