@@ -50,6 +50,15 @@ def start(command: Sequence[str], *, env: Mapping[str, str], columns: int = 200,
     return pid, master
 
 
+def read_for(terminal: int, seconds: float) -> bytes:
+    """What is written within some seconds. Raises: OSError when the program has closed its end."""
+    end, seen = time.monotonic() + seconds, bytearray()
+    while (left := end - time.monotonic()) > 0:
+        if select.select([terminal], [], [], left)[0]:
+            seen += os.read(terminal, 1 << 16)
+    return bytes(seen)
+
+
 def compiled_in(folder: str) -> dict[str, str]:
     """An environment in which whatever is imported is compiled once, into a folder beside the sources."""
     return {"PYTHONPYCACHEPREFIX": f"{folder}/compiled", "PYTHONDONTWRITEBYTECODE": ""}
