@@ -64,11 +64,22 @@ async def test_a_screen_without_a_launch_says_one_helpful_sentence(state: str, w
         assert not any(word in text(app) for word in WORDS)
 
 
+async def test_a_note_that_the_last_line_has_no_room_for_is_said_once_in_full() -> None:
+    note = "/home/me/.config/gputop-hang/markers/mine.toml: Invalid value; this marker file is left out until corrected"
+    noted = replace(fakes.snapshot("hung"), note=note)
+    app = still_app(first=noted)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await pilot.pause()
+        told(app).post(noted)
+        await pilot.pause()
+        assert [shown.message for shown in app._notifications] == [note]
+
+
 async def test_why_a_start_was_slow_is_not_said_as_what_it_is_ready_of() -> None:
-    told = fakes.snapshot("ready")
-    view = told.launches[0]
+    ready = fakes.snapshot("ready")
+    view = ready.launches[0]
     slow = replace(view, verdict=replace(view.verdict, cause="kernel_build"))
-    app = still_app(first=replace(told, launches=(slow,)))
+    app = still_app(first=replace(ready, launches=(slow,)))
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert "✓ READY" in text(app) and "kernel build" not in text(app)

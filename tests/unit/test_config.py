@@ -175,9 +175,12 @@ def test_config_says_which_file_is_read_and_what_is_in_force(home: Path, capsys:
     config(home, FULL)
     (home / "themes").mkdir()
     (home / "themes" / "bad.toml").write_text("name = 1")
+    (home / "markers").mkdir()
+    (home / "markers" / "mine.toml").write_text("marker = [")
     assert main(["config"]) == 0
     said = capsys.readouterr()
     assert "bad.toml is left out" in said.err
+    assert "mine.toml" in said.err and "this marker file is left out" in said.err
     for words in (str(home / "config.toml"), "@train  gpu[01-02]", "paper", "stacks = 'D'", "title  terminal", "--now"):
         assert words in said.out
 

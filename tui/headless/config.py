@@ -26,7 +26,7 @@ def run(*, example: bool) -> Exit:
     app = _as_the_screen_would(settings)
     for row in _rows(settings, app):
         print(row)
-    for problem in app.theme_failures:
+    for problem in (*app.theme_failures, *_marker_failures(settings)):
         print(f"gputop-hang: {problem}", file=sys.stderr)
     return Exit.READY
 
@@ -47,6 +47,14 @@ def _as_the_screen_would(settings: Settings) -> GputopApp:
         raise AssertionError("the application is not run")
 
     return GputopApp(no_session, settings=settings)
+
+
+def _marker_failures(settings: Settings) -> list[str]:
+    from tui.session.own_markers import OwnMarkers
+
+    markers = OwnMarkers(settings.path.parent / "markers" if settings.path else None)
+    markers()
+    return markers.problems
 
 
 def _rows(settings: Settings, app: GputopApp) -> Iterable[str]:

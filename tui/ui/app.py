@@ -49,6 +49,9 @@ QUIT_WITHIN_S = 0.45
 HINT_S = 15.0
 """How long the hint for the first time stays."""
 
+NOTE_S = 15.0
+"""How long a note of the session is shown in full."""
+
 SETTLED_S = 1.0
 """After this the program is loaded: its objects need no collecting any more."""
 
@@ -99,6 +102,7 @@ class GputopApp(App[Exit]):
         self._launch_id: str | None = None
         self._host: str | None = None
         self._log_at: tuple[str, str] | None = None
+        self._told = ""
         self._dirty = False
         self._drawn_at = 0.0
         self._second: tuple[int, ...] = ()
@@ -231,10 +235,18 @@ class GputopApp(App[Exit]):
         self._arrived = self.clock()
         self._dirty = True
         self._notifier.feed(snapshot)
+        if snapshot.note != self._told:
+            self._tell(snapshot.note)
         if self._title is not None:
             self._title.show(snapshot)
         if self._arrived - self._drawn_at > DRAW_EVERY_S and self.is_running:
             self.call_later(self._tick)
+
+    def _tell(self, note: str) -> None:
+        """The whole note once; the last line has room for its beginning only."""
+        self._told = note
+        if note:
+            self.notify(note, severity="warning", timeout=NOTE_S, markup=False)
 
     @property
     def view(self) -> View:
