@@ -34,6 +34,9 @@ class Head:
 
 NO_HEAD = Head()
 
+BY_TORCH = "[rank"
+"""In the source of what torch prints with a rank: its C++ lines, and the errors that nobody caught."""
+
 _ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
 _SYSLOG = r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d"
 _MPI_RANK = r"\[(?:[\w@.-]*?@)?\d+,(?P<rank>\d+)\]"
@@ -47,7 +50,7 @@ _LAYERS: dict[str, tuple[tuple[str, re.Pattern[str]], ...]] = {
     "[": (
         ("[pod/", re.compile(r"\[(?P<who>pod/[\w.-]+/[\w.-]+)\] ")),
         ("]<std", re.compile(rf"{_MPI_RANK}<(?:stdout|stderr)>: ?")),
-        ("[rank", re.compile(r"\[rank(?P<rank>\d+)\]: ?")),
+        ("[rank", re.compile(r"(?P<who>\[rank(?P<rank>\d+)\]): ?")),
         ("]:", re.compile(r"\[(?:default|trainer|worker)(?P<local>\d{1,4})\]:")),
     ),
     " ": ((": ", re.compile(r" {1,4}(?P<rank>\d{1,5}): ")),),

@@ -134,6 +134,11 @@ class Clock:
         """Observed seconds without any movement, a core that passed for work included."""
         return max(0.0, self._now - max(self.moved, self.solid) - self.blind)
 
+    def moved_here(self, scene: Scene) -> bool:
+        """Whether anything but the log was seen to move since it is watched."""
+        start = scene.now - scene.watched_s
+        return self.solid > max(start + scene.look_s, self.heard or start)
+
     def stall(self, stalled: bool) -> float:
         """Note whether nobody is seen at work now; for how many seconds that has been judged so."""
         if not stalled:

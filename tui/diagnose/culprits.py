@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tui.diagnose.facts import Meeting, meeting
 from tui.diagnose.hypotheses import seen
+from tui.diagnose.hypotheses.workers import outside_barrier
 from tui.diagnose.judgement import Culprit
 from tui.diagnose.observe import Scene
 
@@ -46,6 +47,8 @@ def _in_the_kernel(scene: Scene) -> list[Culprit]:
 def _beside_the_collective(scene: Scene) -> list[Culprit]:
     """The few that sleep while the many spin: they are not in the collective. With two ranks, or half against half,
     either side may be waiting for the other."""
+    if outside := outside_barrier(scene):
+        return [(view, view.member.rank, "asleep, where who waits for the others would spin") for view in outside]
     asleep = [view for view in scene.ranks if view.asleep]
     spins = scene.gpu_kinds.get("spins", 0)
     if not spins or not asleep or 2 * len(asleep) >= len(scene.ranks):

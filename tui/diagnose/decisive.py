@@ -53,6 +53,9 @@ def _fatal(scene: Scene) -> Judgement | None:
     if not lines or (scene.run.ready and not scene.dead and scene.living):
         return None
     particular = [line for _, line in lines if line.marker.cause != "exception"]
+    caught = {line.marker.cause for line in particular} == {"gpu_oom"}
+    if caught and not scene.dead and _works_on(scene):
+        return None  # those who look for the largest batch run out of memory, and go on with a smaller one
     if not particular and scene.living and not scene.dead and not _nothing_since(scene, lines[-1][1]):
         return None  # tracebacks are printed, and survived, in many healthy starts
     line = (particular or [line for _, line in lines])[0]
@@ -65,8 +68,12 @@ def _fatal(scene: Scene) -> Judgement | None:
         reasons.append(f"{_counted(len(scene.living))} of it still there")
     return Judgement(
         "crashed", "proven", line.marker.cause, reasons, remedy=line.marker.remedy, probe="log",
-        culprits=_named_by_pid(scene, line),
+        culprits=_named_by_pid(scene, line) or _who_failed(scene, [line for _, line in lines]),
     )  # fmt: skip
+
+
+def _works_on(scene: Scene) -> bool:
+    return bool(scene.gpu_kinds.get("works")) or any(view.at_work for view in scene.living)
 
 
 _PID = re.compile(r"\bpid: (\d{1,10})\)")
@@ -77,6 +84,17 @@ def _named_by_pid(scene: Scene, line: FatalLine) -> list[Culprit]:
     found = _PID.search(line.text)
     named = [view for view in scene.procs if found is not None and view.member.pid == int(found[1])]
     return [(view, view.member.rank, "the launcher says that it ended first") for view in named]
+
+
+def _who_failed(scene: Scene, lines: list[FatalLine]) -> list[Culprit]:
+    """The few ranks that printed an error of their own; a collective's time-out is printed by its victims."""
+    if any(line.marker.cause not in ("exception", "gpu_oom") for line in lines):
+        return []
+    failed = {line.rank for line in lines if line.rank is not None}
+    views = {view.member.rank: view for view in scene.procs if view.member.rank is not None}
+    if not failed or 2 * len(failed) >= len(views):
+        return []
+    return [(views.get(rank), rank, "it printed the error") for rank in sorted(failed)]
 
 
 def _counted(processes: int) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tui.diagnose import markers as catalogue
-from tui.diagnose.carriers import Piece, Unwrapper
+from tui.diagnose.carriers import BY_TORCH, Piece, Unwrapper
 from tui.diagnose.heartbeat import Recurrence
 from tui.diagnose.markers import Marker, Markers
 from tui.diagnose.phase_tracker import Run
@@ -157,6 +157,9 @@ class LogReader:
         if place == "inside":
             return _Meaning(quoted=True)
         meaning = self._take_markers(piece, said, candidates, bar, t, only_fatal=place == "end")
+        if place == "end" and not meaning.known and BY_TORCH in piece.head.source:
+            piece = piece._replace(text=f"[rank{piece.head.rank}]: {piece.text}")
+            meaning = self._take_markers(piece, said, markers.of(piece.text), bar, t, only_fatal=True)
         if bar is not None and not meaning.known and not place:
             rank = self._ranks.rank(piece.head, said, piece.text)
             return _Meaning(known=True, progressed=self._take(_Told(t, None, rank, bar, "")))

@@ -265,7 +265,7 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
     patience = hypothesis.patience if hypothesis is not None else NO_HYPOTHESIS
     if hypothesis is None or not (hypothesis.particular or _is_missing(hypothesis)):
         patience = min(MOST_PATIENCE, patience * max(_circumstances(scene, clock, pace)))
-    silent = scene.now - clock.heard if clock.heard is not None else 0.0
+    silent = scene.now - clock.heard if clock.heard is not None and not clock.moved_here(scene) else 0.0
     if hypothesis is not None and not _is_missing(hypothesis) and silent >= 2.0 * (SUSPECT_S + CONFIRM_S) * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))

@@ -204,7 +204,7 @@ class GpuReadings:
     @property
     def _frozen(self) -> bool:
         """A resident kernel at flat power far below what this very GPU draws at work, whatever else it reads."""
-        if self.util is None or self.util < 90.0 or self.busy_w is None or len(self.powers) < 3:
+        if self.util is None or self.util < 80.0 or self.busy_w is None or len(self.powers) < 3:
             return False
         quiet = (self.mem_util or 0.0) < 5.0 and (self.links or 0.0) < 20.0 and (self.pcie or 0.0) < 50.0
         return quiet and max(self.powers) < 0.5 * self.busy_w and spread(self.powers) < 0.02 * self.busy_w

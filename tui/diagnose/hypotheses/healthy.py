@@ -90,7 +90,8 @@ def _importing(scene: Scene) -> list[Prediction]:
 
 def _repacking(scene: Scene) -> list[Prediction]:
     moved = [gpu for gpu in scene.gpus if gpu.mem_moved]
-    works, busy = bool(scene.gpu_kinds.get("works")), cpu_workers(scene)
+    busy = cpu_workers(scene) or [view for view in odd_workers(scene) if not _only_reads(view)]
+    works = bool(scene.gpu_kinds.get("works"))
     said = [
         *([seen.doing(busy)] if busy else []),
         *([seen.gpus(scene)] if works else []),
@@ -125,10 +126,9 @@ def _gpu_works(scene: Scene) -> bool | None:
 
 def _rank0(scene: Scene) -> list[Prediction]:
     odd = odd_workers(scene)
-    reads = scene.phase == "post_load" and bool(odd) and all(_only_reads(view) for view in odd)
     said = seen.doing(odd) if odd else f"{seen.cpu(scene)}; {seen.gpus(scene)}"
-    at_work = bool(odd) and not reads
-    return [expect("ranks_compared", "few ranks work while the others wait for them", said, _known(scene, at_work))]
+    wait = scene.spinning or all(view.asleep for view in scene.workers if view not in odd)
+    return [expect("ranks_compared", "few ranks work while the others wait", said, _known(scene, bool(odd) and wait))]
 
 
 def _only_reads(view: ProcView) -> bool:
@@ -262,7 +262,7 @@ HEALTHY_HYPOTHESES: tuple[Hypothesis, ...] = (
     Hypothesis(
         "rank0_preparing",
         _rank0,
-        not_phases=_SERVED | LOADS | {"checkpoint_save"},
+        not_phases=_SERVED | LOADS | {"checkpoint_save", "post_load"},
     ),
     Hypothesis(
         "torch_compile",

@@ -31,9 +31,28 @@ _WRITES_BACK = (
 )
 
 
-def belief_s(phase: str) -> float:
-    """How long a busy core alone passes for work in ``phase``."""
-    return BUSY_CORE_S.get(phase, BUSY_CORE_ELSE_S) if phase in COMPUTES_ON_CPU else 0.0
+SPINS_WHEN_WAITING = frozenset({"tensorrt-llm"})
+"""Whose ranks wait in MPI: Open MPI polls at a full core, so that who sleeps is not in the barrier with the others."""
+
+OUTSIDE_S = 120.0
+"""How long busy cores of such a launch pass for work while few of its ranks sleep and move nothing."""
+
+
+def belief_s(scene: Scene) -> float:
+    """How long a busy core alone passes for work in this phase."""
+    if scene.phase not in COMPUTES_ON_CPU:
+        return 0.0
+    believed = BUSY_CORE_S.get(scene.phase, BUSY_CORE_ELSE_S)
+    return min(believed, OUTSIDE_S) if outside_barrier(scene) else believed
+
+
+def outside_barrier(scene: Scene) -> list[ProcView]:
+    """The few ranks that sleep while all others burn a core each, where a rank that waits for others would burn one."""
+    if scene.framework not in SPINS_WHEN_WAITING or scene.gpu_kinds.get("works"):
+        return []
+    asleep = [view for view in scene.ranks if view.asleep]
+    spinning = [view for view in scene.ranks if view.one_core]
+    return asleep if asleep and len(asleep) < len(spinning) == len(scene.ranks) - len(asleep) else []
 
 
 def many_cores(scene: Scene) -> list[ProcView]:
@@ -50,7 +69,7 @@ def busy_cores(scene: Scene) -> list[ProcView]:
     if scene.spinning or scene.run.waits_for_baton:
         views: list[ProcView] = []
     else:
-        believed = scene.unmoved_s <= belief_s(scene.phase)
+        believed = scene.unmoved_s <= belief_s(scene)
         views = [view for view in scene.workers if view.busy and not view.many_cores] if believed else []
     helpers = [view for view in scene.helpers if (view.cpu or 0.0) >= 50.0]
     return views + (helpers if scene.unmoved_s <= HELPER_CORE_S else [])
@@ -58,7 +77,7 @@ def busy_cores(scene: Scene) -> list[ProcView]:
 
 def disbelieved(scene: Scene) -> bool:
     """Whether cores are busy that passed for work for a while and do so no more: then the wait began before."""
-    return not scene.spinning and any(view.busy for view in scene.workers) and scene.unmoved_s > belief_s(scene.phase)
+    return not scene.spinning and any(view.busy for view in scene.workers) and scene.unmoved_s > belief_s(scene)
 
 
 def cpu_workers(scene: Scene) -> list[ProcView]:
@@ -97,7 +116,7 @@ def _beside_the_collective(scene: Scene) -> list[ProcView]:
     Which one it is shows only where the driver names a GPU's processes; the busy ones are named together.
     """
     idle, spins = scene.gpu_kinds.get("idle", 0), scene.gpu_kinds.get("spins", 0)
-    patient = max(ODD_CORE_S, belief_s(scene.phase)) if scene.phase in ("data_index", "unknown") else ODD_CORE_S
+    patient = max(ODD_CORE_S, belief_s(scene)) if scene.phase in ("data_index", "unknown") else ODD_CORE_S
     all_busy = all(view.busy for view in scene.workers)
     computes = scene.phase in COMPUTES_ON_CPU and scene.unmoved_s <= patient
     return [view for view in scene.workers if view.busy] if computes and all_busy and 0 < idle <= spins else []
