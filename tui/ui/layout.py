@@ -31,8 +31,8 @@ class Needs:
 WIDE, MEDIUM, NARROW = 160, 100, 60
 """Columns from which on the screen has two columns of panes, a phase chain, and more than a side pane's width."""
 
-BESIDE_FROM, TIMERS_WIDTH = 100, 32
-"""Columns from which on the timers stand at the right of the verdict band, and theirs."""
+BESIDE_FROM, TIMERS_WIDTH, TIMERS_ROWS = 100, 32, 2
+"""Columns from which on the timers stand in the upper right corner of the verdict band, and what they take of it."""
 
 TALL = 36
 """Rows from which on parts are set apart by blank rows."""
@@ -53,10 +53,9 @@ def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
     y = 1
     air = 1 if height >= TALL else 0
     band = band_rows(width, height, needs)
-    timers = TIMERS_WIDTH if needs.launch and width >= BESIDE_FROM else 0
-    rects["verdict"] = Rect(0, y, width - timers, band)
-    if timers:
-        rects["timers"] = Rect(width - timers, y, timers, band)
+    rects["verdict"] = Rect(0, y, width, band)
+    if needs.launch and width >= BESIDE_FROM:
+        rects["timers"] = Rect(width - TIMERS_WIDTH, y, TIMERS_WIDTH, TIMERS_ROWS)
     y += band + air
     phases = phase_rows(width, height) if needs.launch else 0
     if phases:

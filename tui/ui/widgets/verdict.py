@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tui.ui import format as fmt
 from tui.ui.keys import Keys
-from tui.ui.layout import BESIDE_FROM
+from tui.ui.layout import BESIDE_FROM, TIMERS_WIDTH
 from tui.ui.lines import Line, right, to_be_continued, width_of, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.gpus import STALE, state_line
@@ -35,11 +35,12 @@ class Section:
 
 
 def paint_verdict(view: View, width: int, height: int, *, timers: bool) -> list[Line]:
-    """The rows of the band, without its coloured edge; with the timers where they do not stand beside it."""
+    """The rows of the band, without its coloured edge. ``timers``: with the timers, which else lie over its upper right
+    corner: the first two rows leave that free."""
     if view.launch is None:
         return wrap_spans([], nothing_words(view), "text", width)[:height]
     verdict = view.launch.verdict
-    sections = _sections(view, verdict, width)
+    sections = _sections(view, verdict, width, width if timers else width - TIMERS_WIDTH)
     if timers:
         rows = _timers_in(view, width)
         sections.insert(1, Section(0, rows, least=len(rows)))
@@ -113,12 +114,13 @@ def choose(sections: list[Section], height: int, width: int) -> list[Line]:
     return rows
 
 
-def _sections(view: View, verdict: Verdict, width: int) -> list[Section]:
+def _sections(view: View, verdict: Verdict, width: int, upper: int) -> list[Section]:
+    """``upper``: the width of the rows at the top."""
     reasons = [_labelled("why" if i == 0 else "", reason, "text", width) for i, reason in enumerate(verdict.reasons)]
     odds = [_labelled("odd" if i == 0 else "", odd_words(odd), "odd", width) for i, odd in enumerate(verdict.odd)]
     sections = [
-        Section(0, _headline(verdict, width), least=3),
-        Section(3, [_standing(view, verdict, width)]),
+        Section(0, _headline(verdict, upper), least=3),
+        Section(3 if upper == width else 0, [_standing(view, verdict, upper)]),
         *(Section(1, rows) for rows in _host_troubles(view, width)),
         *([Section(2, wrap_spans([], verdict.taken_back, "info", width))] if verdict.taken_back else []),
         *(Section(2 if i == 0 else 6 + i, rows, least=int(i == 0)) for i, rows in enumerate(reasons)),
