@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -51,7 +52,7 @@ def _explanation(explanation: Explanation, verdict: Verdict, width: int, *, whol
     remedy = explanation.remedy if whole and explanation.alive and not explanation.healthy else ""
     return [
         spread(head, [(fate, "dim")], width),
-        *(line for prediction in explanation.predictions for line in _prediction(prediction, verdict.t, width, whole)),
+        *(line for p in explanation.predictions for line in _prediction(p, _lasted(p, verdict.t), width, whole)),
         *(wrap_spans([("    do  ", "dim")], remedy, "text", width) if remedy else []),
     ]
 
@@ -75,14 +76,20 @@ COLUMNS = (
 )
 
 
-def _prediction(prediction: Prediction, now: float, width: int, whole: bool) -> list[Line]:
+def _lasted(prediction: Prediction, now: float) -> str:
+    """For how long it has been so."""
+    since = prediction.since if prediction.outcome != "unknown" else None
+    return fmt.about(None if since is None else now - since)
+
+
+@lru_cache(maxsize=512)  # from one second to the next, hardly any differs
+def _prediction(prediction: Prediction, lasted: str, width: int, whole: bool) -> list[Line]:
     """A table row whose cells wrap; where it is narrow a sentence."""
     words, role = OUTCOMES.get(prediction.outcome, (prediction.outcome, "dim"))
     seen = "text" if prediction.outcome == "refutes" else "dim"
     if width < WIDE:
         text = f"{spaced(prediction.signal)}: expects {prediction.expects}, seen {prediction.seen}"
         return wrap_spans([("    ", "text")], f"{text} ({words})", seen, width)
-    since = prediction.since if prediction.outcome != "unknown" else None
     fitted = fit_columns(COLUMNS, width - 4)
     wide = {column.key: w for column, w in fitted}
     lay = wrap if whole else _one_row
@@ -90,7 +97,7 @@ def _prediction(prediction: Prediction, now: float, width: int, whole: bool) -> 
         "signal": (lay(spaced(prediction.signal), wide["signal"]), "dim"),
         "expects": (lay(prediction.expects, wide["expects"]), "dim"),
         "seen": (lay(prediction.seen, wide["seen"]), seen),
-        "since": ([fmt.about(None if since is None else now - since)], "dim"),
+        "since": ([lasted], "dim"),
         "outcome": ([words], role),
     }
     depth = max(len(lines) for lines, _ in cells.values())

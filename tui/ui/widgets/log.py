@@ -137,6 +137,8 @@ class LogPane(Pane):
         self.wraps = True
         self._hits: list[int] = []
         self._marks: list[int] = []
+        self._lines_of: object = None
+        self._painted_lines = Rows([], [], [])
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         title: Line = [("log", "title")]
@@ -152,12 +154,21 @@ class LogPane(Pane):
         title += [("  ", "dim"), (fit_left(place, max(8, width - 26 - sum(len(t) for t, _ in note))), "dim")]
         if log.error is not None:
             return Painting([[(line, "bad")] for line in wrap(log.error, width)], title=title, note=note)
-        painted = paint_log(view, log, width, self.full, self.query_text, self.wraps)
+        painted = self._lines(view, log, width)
         rows, self._hits, self._marks = painted.rows, painted.hits, painted.marks
         if not rows:
             rows = [[("The log is empty so far.", "dim")]]
         mark = silence(view, log, width)
         return Painting([*rows, mark] if mark else rows, title=title, note=note)
+
+    def _lines(self, view: View, log: LogView, width: int) -> Rows:
+        """The lines, painted again only where something about them has changed: a silent log stands here for long."""
+        odd = view.launch.verdict.odd if view.launch else ()
+        how = (width, self.full, self.query_text, self.wraps)
+        what = (log.tail, log.marks, log.skipped_bytes, odd, round(view.wall_of(0.0)), how)
+        if self._lines_of != what:
+            self._lines_of, self._painted_lines = what, paint_log(view, log, *how)
+        return self._painted_lines
 
     def _note(self, log: LogView) -> Line:
         if self.query_text:
