@@ -261,6 +261,14 @@ def test_ranks_of_another_user_are_named() -> None:
     assert found(one, "SIGABRT").command == "export PYTHONFAULTHANDLER=1"
 
 
+def test_output_that_this_user_may_not_see_is_not_said_to_be_lost() -> None:
+    """Another user's descriptors are closed to us; the launch may well write a file."""
+    process = ProcView("gpu1", 42, 7, 0, "rank", "train.py", "S", launch="l")
+    view = LaunchView(Launch("l", "torchrun train.py", ("gpu1",)), Verdict(0.0), processes=(process,))
+    said = found(seen(launches=(view,), processes={"processes": {"42": {"uid": 0}}}), "no log").text
+    assert "not to be seen by this user" in said and "read again" not in said
+
+
 def test_a_log_without_the_stderr_of_a_rank_is_told() -> None:
     """The stacks that SIGABRT prints would go to the terminal, though a log was found."""
     process = ProcView("gpu1", 42, 7, 0, "rank", "train.py", "S", launch="l", sigabrt="python_dump_then_death")

@@ -142,6 +142,14 @@ def _log(seen: Seen, view: LaunchView) -> Iterator[Finding]:
         return
     first = seen.process(here[0].pid) or {}
     out, err = text(first.get("stdout")), text(first.get("stderr"))
+    if out is None and err is None:
+        yield Finding(
+            "problem",
+            f"{name}: no log; where its output goes is not to be seen by this user",
+            "Its phases stay unknown. Log in as the user who started it or as root, or name the file that it writes:",
+            _named(seen),
+        )
+        return
     leads = _leads(out) if out == err else f"{_leads(out)} and {_leads(err)}"
     yield Finding(
         "problem",
