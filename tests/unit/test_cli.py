@@ -112,6 +112,11 @@ def test_a_full_disk_is_said() -> None:
     assert done.stderr == "gputop-hang: the output cannot be written: No space left on device\n"
 
 
-def test_an_encoding_without_our_characters_is_no_error() -> None:
-    done = run("snapshot", PYTHONIOENCODING="ascii")
+@pytest.mark.parametrize(
+    "env",
+    [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
+    ids=["output", "locale"],
+)
+def test_an_encoding_without_our_characters_is_no_error(env: dict[str, str]) -> None:
+    done = run("snapshot", "--pid", str(os.getpid()), **env)
     assert done.returncode == 0, done.stderr
