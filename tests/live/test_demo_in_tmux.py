@@ -29,7 +29,7 @@ def wait_until(what: Callable[[], bool], timeout_s: float) -> bool:
     return False
 
 
-def test_the_demo_from_silence_to_the_odd_rank() -> None:
+def test_the_demo_from_silence_to_the_odd_rank(beside_truth: None) -> None:
     """One launch deadlocks and one compiles, at the same time and on the production clock.
 
     The first is HUNG with its reasons within 90 s of the silence (plus the time until it goes silent); ``d`` names the

@@ -145,7 +145,9 @@ def test_where_neither_memory_nor_tmp_may_be_executed() -> None:
     setting = "echo 2 > /proc/sys/vm/memfd_noexec && mount -t tmpfs -o noexec none /tmp && mount -t tmpfs none /var/tmp"
     words = [unshare, "--pid", "--mount", "--fork", "--mount-proc", "--kill-child"]
     script = f'{setting} && exec "$@"'
-    with AgentClient([*words, "sh", "-c", script, "sh", *payload.local_command()], env={"HOME": "/tmp"}) as client:
+    python = os.path.realpath(sys.executable)  # a virtual environment may lie in /tmp
+    command = [*words, "sh", "-c", script, "sh", python, *payload.local_command()[1:]]
+    with AgentClient(command, env={"HOME": "/tmp"}) as client:
         hello = client.hello()
         put(client)
         shell = int(Path(f"/proc/{client.process.pid}/task/{client.process.pid}/children").read_text())

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -13,8 +15,8 @@ from pathlib import Path
 from tests.live.truth import gaps
 from tests.live.truth.cases import CASES
 from tests.live.truth.launching import Stage
-from tests.live.truth.report import course_text, table
-from tests.live.truth.watching import Course, faults, run
+from tests.live.truth.report import as_plain
+from tests.live.truth.watching import Course, run
 from tests.sshd import SshdFarm
 
 SECONDS = 210.0
@@ -31,7 +33,12 @@ async def everything(stage: Stage, names: list[str], seconds: float) -> tuple[li
         farm.stop()
 
 
-def main(names: list[str]) -> int:
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="SECONDS NAME", help="how long, and which cases; all without")
+    parser.add_argument("--json", type=Path, help="write what was told into this file, when all is told")
+    options = parser.parse_args(words)
+    names: list[str] = options.names
     seconds = float(names.pop(0)) if names and names[0].isdigit() else SECONDS
     with tempfile.TemporaryDirectory(prefix="gputop-hang-truth-") as folder:
         stage = Stage(Path(folder))
@@ -39,13 +46,12 @@ def main(names: list[str]) -> int:
             courses, gone_through = asyncio.run(everything(stage, names, seconds))
         finally:
             stage.stop()
-        for course in courses:
-            print(course_text(course))
-        for gap in gone_through:
-            print(gaps.text(gap))
-        print(table(courses))
-        wrong = [course for course in courses if not course.skipped and faults(course)]
-        return int(bool(wrong) or any(gaps.faults(gap) for gap in gone_through))
+        told = as_plain(courses, gone_through)
+    if options.json is not None:
+        options.json.write_text(json.dumps(told))
+    both = [*told["courses"].values(), *told["gaps"].values()]
+    print(*(part["text"] for part in both), told["table"], sep="\n")
+    return int(any(part["wrong"] for part in both))
 
 
 if __name__ == "__main__":

@@ -3,8 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from tests.live.truth import gaps
 from tests.live.truth.watching import Course, faults
+
+
+def as_plain(courses: Iterable[Course], gone_through: Iterable[gaps.Gap]) -> dict[str, Any]:
+    """Everything that is asked of the courses, in plain values: by name why it did not run, what is wrong, and the
+    course in words; and the table of all."""
+    courses = list(courses)
+    told: dict[str, Any] = {"table": table(courses)}
+    told["courses"] = {
+        course.name: {
+            "skipped": course.skipped,
+            "wrong": [] if course.skipped else faults(course),
+            "text": course_text(course),
+        }
+        for course in courses
+    }
+    told["gaps"] = {gap.name: {"wrong": gaps.faults(gap), "text": gaps.text(gap)} for gap in gone_through}
+    return told
 
 
 def table(courses: Iterable[Course]) -> str:
