@@ -72,7 +72,10 @@ def awaited(scene: Scene) -> str | None:
     if scene.missing:
         return f"waiting for {seen.ranks(scene.missing)}: no process on the watched hosts"
     if scene.phase in ("dist_init", "spawn") and scene.peers_elsewhere and not scene.spinning:
-        return f"waiting for {scene.peers_elsewhere} ranks on hosts that are not watched"
+        many = "s" if scene.peers_elsewhere > 1 else ""
+        return f"waiting for {scene.peers_elsewhere} rank{many} on hosts that are not watched"
+    if scene.only_launchers and scene.launch.world_size:
+        return f"no rank was started yet: waiting for the nodes of a job of {scene.launch.world_size} ranks"
     if (found := _not_at_the_meeting(scene)) is not None:
         return f"waiting for {seen.who(found.absent)}: not connected to {found.address}, where the others are"
     roll = scene.run.behind()

@@ -27,6 +27,9 @@ _ALIVE_S = 15.0
 NEW_S = 10.0
 """So long after the last of its processes was first seen, a rank without a process may only not be known yet."""
 
+ENDING_S = 30.0
+"""A job's ranks end one after the other when its work is done; who lives on for longer is stuck."""
+
 SENT_S = 3600.0
 """For so long an end is put down to the signal that was sent from here."""
 
@@ -194,8 +197,13 @@ def _still_coming(scene: Scene) -> bool:
 
 def _settled_s(scene: Scene, view: ProcView) -> float:
     """How long an absence must last: it must be seen twice, unless looks are too rare for that."""
-    least = 2.0 if view.member.rank is not None else 8.0
+    least = ENDING_S if _done(scene) else 2.0 if view.member.rank is not None else 8.0
     return max(least, 0.9 * scene.interval_s) if scene.interval_s <= 12.0 else 0.0
+
+
+def _done(scene: Scene) -> bool:
+    """Whether a training job has done all its steps."""
+    return scene.run.counter is not None and scene.run.counter.full and scene.phase == "training_step"
 
 
 def _ended_in_order(scene: Scene, view: ProcView) -> bool:
@@ -224,8 +232,7 @@ def _gone(scene: Scene) -> Judgement | None:
     if ended and scene.interval_s <= 12.0 and scene.now - max(ended) < 0.9 * scene.interval_s:
         return None
     run = scene.run
-    finished = run.counter is not None and run.counter.full and scene.phase == "training_step"
-    if run.phase == "shutdown" or run.over or run.ready or finished:
+    if run.phase == "shutdown" or run.over or run.ready or _done(scene):
         return Judgement("ended", "firm", reasons=["all its processes have ended", silence(scene)])
     if scene.framework not in SERVERS:
         said = "all its processes have ended, and no line of its log speaks of a failure"

@@ -236,7 +236,8 @@ def memory_kill(scene: Scene, dead: list[ProcView]) -> str | None:
             return f"kernel log: {line[:160]}"
     for _, fact in reversed(counts):
         if count := figure(fact, "cgroup_oom_kill"):
-            return f"the kernel killed {count:.0f} processes of its control group for memory"
+            many = "a process" if count == 1 else f"{count:.0f} processes"
+            return f"the kernel killed {many} of its control group for memory"
     return None
 
 

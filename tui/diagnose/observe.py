@@ -28,6 +28,7 @@ _STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "TtZX")
 
 LAUNCHERS = frozenset({"launcher", "raylet"})
 WEIGHTS_MIB = 2500.0
+_FETCHED = ("net_rx_bytes", "cache_dir_bytes")
 STOPPED_S = 14.0
 """A profiler, a debugger that takes stacks, or a supervisor that holds a process is done sooner."""
 
@@ -409,4 +410,18 @@ class Scene:
         reads = sum(view.read or 0.0 for view in self.workers)
         if told in BEFORE_GPU | {"dist_init"} and reads >= 10 * MB and self.has_weights:
             return "weight_load"
+        if told == "weight_load" and self.run.counter is None and self._has_fetched():
+            return "weight_download"  # which no framework announces
         return told
+
+    def _has_fetched(self) -> bool:
+        """Whether its processes have been getting weights over the network, and have not begun to read them."""
+        got = max((self._grown(view, name) for view in self.living for name in _FETCHED), default=0.0)
+        return got >= 100 * MB and sum(self._grown(view, "read_bytes") for view in self.ranks) < 0.2 * got
+
+    def _grown(self, view: ProcView, field: str) -> float:
+        """By how much a counter of a process has grown since the phase at hand began, as far as it was seen."""
+        found = self.track_of(view.member)
+        since = max(self.run.phase_since or float("-inf"), found[1].seen_t) if found is not None else 0.0
+        values = found[1].track.values(field, since, self.now) if found is not None else []
+        return values[-1] - values[0] if values else 0.0

@@ -372,5 +372,9 @@ COMPUTES_ON_CPU = frozenset(
 """Phases in which a rank may keep one core busy in its own process without GPU work. Not among them: setting up
 communicators and profiling runs, where a busy core is a wait."""
 
+AFTER_WEIGHTS = frozenset(
+    {"post_load", "draft_load", "profile", "kv_alloc", "compile", "jit_build", "graph_capture", "warmup"}
+)
+"""Phases of a server in which graphs may be captured, for all that a silent log says."""
 LOADS = frozenset({"weight_download", "weight_load", "draft_load"})
 """Phases that end when a known amount of data has come."""

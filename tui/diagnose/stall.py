@@ -18,7 +18,7 @@ from tui.diagnose.hypotheses.workers import disbelieved
 from tui.diagnose.judgement import Judgement, fitting, silence
 from tui.diagnose.observe import Scene
 from tui.diagnose.patience import patient
-from tui.diagnose.phases import PLAIN_WORK, title
+from tui.diagnose.phases import AFTER_WEIGHTS, PLAIN_WORK, title
 from tui.model import Explanation
 
 SUSPECT_S = 32.0
@@ -91,6 +91,9 @@ BLOCKED_THREAD = 2.0
 _OPEN_FOR = 4.0
 """So many times the time for ``hung``, an explanation that rests on what could not be read holds the verdict back: no
 kernel of a start-up runs for minutes while every thread of every rank sleeps."""
+
+_RULED_OUT_CHARS = 80
+"""A line of a band that is read in seconds; the table of explanations has them all."""
 
 _SHORT = {  # named first: a capture is what most people take a silence for
     "gpu_work": "graph capture or other GPU work",
@@ -194,27 +197,29 @@ def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_
     telling = _telling(explanation)
     quiet, *seen_so = stall_reasons(scene)
     plain = hypothesis.cause == "rank_wait" and explanation.predictions[0].signal == "ranks"
-    particular = [] if plain else [f"{title(hypothesis.cause)}: {telling}"]
+    particular = [] if plain else [f"{explanation.title}: {telling}"]
     rest = [reason for reason in seen_so if not any(reason in said for said in particular)]
     what = "nothing but busy cores" if disbelieved(scene) else "nothing"
     return [*particular, *rest, f"{quiet}; {what} has moved for {quiet_s:.0f} s"]
 
 
 def _name(judgement: Judgement) -> None:
-    """Who is elsewhere than the others, where what was said of the cause does not name it; and then, whose stack."""
+    """Whose stack to take, where somebody is elsewhere than the others and the cause's own remedy does not say so."""
     named = [(rank, why) for _, rank, why in judgement.culprits if rank is not None]
-    whys = {why for _, why in named}
-    if not named or len(whys) > 1 or judgement.cause not in ASLEEP_BESIDE:
+    if not named or len({why for _, why in named}) > 1 or judgement.cause not in ASLEEP_BESIDE:
         return
     who = seen.ranks([rank for rank, _ in named])
-    judgement.reasons.insert(1, f"not with the others: {who}, {whys.pop()}")
     judgement.remedy = f"Take the stack of {who}: what it waits for holds the others up. [py-spy]"
 
 
 def _ruled_out(healthy: list[Explanation]) -> list[str]:
     """The healthy explanations that an observation refutes in what only they predict, in one line."""
     refuted = [_SHORT.get(e.cause, e.cause.replace("_", " ")) for e in healthy if e.predictions[0].outcome == "refutes"]
-    return [f"ruled out: {', '.join(refuted)}"] if refuted else []
+    shown = len(refuted)
+    while shown > 1 and len(", ".join(refuted[:shown])) > _RULED_OUT_CHARS:
+        shown -= 1
+    more = f" and {len(refuted) - shown} more" if shown < len(refuted) else ""
+    return [f"ruled out: {', '.join(refuted[:shown])}{more}"] if refuted else []
 
 
 def _telling(explanation: Explanation) -> str:
@@ -305,8 +310,17 @@ def _somebody_unheard(scene: Scene) -> bool:
     return bool(heard) and any(view.member.rank not in heard for view in scene.ranks)
 
 
+def _gpus(scene: Scene) -> str:
+    """What the GPUs do and, of idle ones, what that refutes: what most people take a silence for."""
+    said = seen.gpus(scene)
+    if scene.gpu_kinds.keys() != {"idle"}:
+        return said
+    capture = scene.has_weights and scene.phase in AFTER_WEIGHTS and all(view.asleep for view in scene.workers)
+    return f"{said}: {'no graph capture, ' if capture else ''}no kernel runs"
+
+
 def stall_reasons(scene: Scene) -> list[str]:
     """What is seen of a stall, the log first."""
-    reasons = [silence(scene), seen.cpu(scene), seen.gpus(scene)]
+    reasons = [silence(scene), seen.cpu(scene, brief=True), _gpus(scene)]
     reasons.append(f"{seen.builders(scene)}, {seen.children(scene)}, {seen.byte_flow(scene)}")
     return [reason for reason in reasons if reason]

@@ -36,6 +36,8 @@ class Hypothesis:
     blinds: frozenset[str] = frozenset()
     decides: Callable[[Scene], bool] | None = None
     wants: tuple[str, ...] = ()
+    title: str = ""
+    """Where two of one cause are to be told apart; else the cause's own."""
 
     @property
     def healthy(self) -> bool:
@@ -52,7 +54,8 @@ class Hypothesis:
         predictions = tuple(self.predict(scene))
         outcomes = [prediction.outcome for prediction in predictions]
         alive = outcomes[0] == "fits" and "refutes" not in outcomes
-        return Explanation(self.cause, title(self.cause), self.healthy, alive, predictions, remedy(self.cause))
+        said = self.title or title(self.cause)
+        return Explanation(self.cause, said, self.healthy, alive, predictions, remedy(self.cause))
 
 
 def expect(signal: str, expects: str, seen: str, holds: bool | None) -> Prediction:

@@ -7,7 +7,16 @@ from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
-from tui.diagnose.views import CACHE_BPS, CONTEXT_MIB, FETCHING_BPS, MB, READING_BPS, RECEIVING_BPS, ProcView
+from tui.diagnose.views import (
+    CACHE_BPS,
+    CONTEXT_MIB,
+    FETCHING_BPS,
+    MB,
+    READING_BPS,
+    RECEIVING_BPS,
+    TRICKLE_BPS,
+    ProcView,
+)
 from tui.model import Prediction
 
 REFAULTS_MB = 1.0
@@ -67,8 +76,8 @@ def _storage(scene: Scene) -> list[Prediction]:
 def _download(scene: Scene) -> list[Prediction]:
     least = RECEIVING_BPS if scene.phase in LOADS | {"unknown"} else FETCHING_BPS
     got = [view for view in scene.living if (view.received or 0.0) >= least or (view.cache or 0.0) >= CACHE_BPS]
-    if scene.phase == "weight_download":
-        got += [view for view in scene.living if view.fetches]  # nothing else is due then
+    if scene.phase == "weight_download":  # nothing else is due then
+        got += [view for view in scene.living if view.fetches or (view.received or 0.0) >= TRICKLE_BPS]
     return [expect("bytes", "bytes are received or the cache grows", seen.byte_flow(scene), _known(scene, bool(got)))]
 
 

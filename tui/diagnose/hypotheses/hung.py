@@ -102,12 +102,24 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         not_phases=_NO_WORK_OF_OURS | {"dist_init", "weight_download", "wait_resources"},
     ),
     Hypothesis("rank_wait", ranks.request_waits, frozenset({"serving"})),
-    Hypothesis("rank_wait", ranks.cores_wait, not_phases=_NO_WORK_OF_OURS | {"dist_init"}, patience=1.5),
+    Hypothesis(
+        "rank_wait",
+        ranks.cores_wait,
+        not_phases=_NO_WORK_OF_OURS | {"dist_init"},
+        patience=1.5,
+        title="the ranks burn a core each in a wait for each other",
+    ),
     Hypothesis(
         "thread_deadlock",
         ranks.thread_deadlock,
         not_phases=_NO_WORK_OF_OURS | {"wait_resources", "weight_download"},
         patience=1.5,
     ),
-    Hypothesis("thread_deadlock", ranks.core_waits, not_phases=_NO_WORK_OF_OURS | {"dist_init"}, patience=1.5),
+    Hypothesis(
+        "thread_deadlock",
+        ranks.core_waits,
+        not_phases=_NO_WORK_OF_OURS | {"dist_init"},
+        patience=1.5,
+        title="a thread burns a core in a wait for another of its process",
+    ),
 )

@@ -30,7 +30,7 @@ def ranks(numbers: Sequence[int]) -> str:
 def who(views: Sequence[ProcView]) -> str:
     """``rank 0``, ``ranks 4-7``, or the roles."""
     numbers = [view.member.rank for view in views if view.member.rank is not None]
-    return ranks(numbers) if numbers else ", ".join(dict.fromkeys(view.name for view in views)) or "none"
+    return ranks(numbers) if numbers else ", ".join(dict.fromkeys(f"the {view.name}" for view in views)) or "none"
 
 
 def waits_in(views: Sequence[ProcView]) -> str:
@@ -87,7 +87,8 @@ def _every_thread(scene: Scene) -> str:
     )
 
 
-def cpu(scene: Scene) -> str:
+def cpu(scene: Scene, *, brief: bool = False) -> str:
+    """What the ranks do; ``brief`` leaves out where sleepers wait, where that is not one place."""
     views = scene.workers
     if not scene.observed:
         return "CPU not known"
@@ -97,7 +98,9 @@ def cpu(scene: Scene) -> str:
     together = sum(view.cpu or 0.0 for view in views)
     burned = f"{together:.1f} % CPU{' together' if len(views) > 1 else ''}"
     if len(asleep) == len(views):
-        return f"{_everyone(scene)} asleep{waits_in(asleep)}{_every_thread(scene)}, {burned}"
+        places = {view.wchan for view in asleep}
+        waits = "" if brief and len(places) > 1 else waits_in(asleep) + _every_thread(scene)
+        return f"{_everyone(scene)} asleep{waits}, {burned}"
     if len(stuck) == len(views):
         return f"{_everyone(scene)} blocked for good{waits_in(stuck)}, {burned}"
     if len(core) == len(views):
