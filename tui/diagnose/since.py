@@ -21,10 +21,10 @@ def since_when(
     for explanation in explanations:
         predictions: list[Prediction] = []
         for prediction in explanation.predictions:
-            key = f"{explanation.cause} {prediction.signal}"
-            said, since = before.get(key, ("", now))
-            outcomes[key] = (prediction.outcome, since if said == prediction.outcome else now)
-            predictions.append(_since(prediction, outcomes[key][1]))
+            key, outcome = f"{explanation.cause} {prediction.signal}", prediction.outcome
+            kept = before.get(key)
+            outcomes[key] = kept = kept if kept is not None and kept[0] == outcome else (outcome, now)
+            predictions.append(_since(prediction, kept[1]))
         dated.append(replace(explanation, predictions=tuple(predictions)))
     return tuple(dated), outcomes
 
