@@ -24,6 +24,10 @@ _ALIVE_S = 15.0
 """An error's traceback counts, while all processes live, when for so long after it nothing moved."""
 
 
+SURVIVED_MOVES = 4
+"""So much progress after a fatal line of a log that lay there, and it was survived; of others' ranks a line or two may
+still come."""
+
 NEW_S = 10.0
 """So long after the last of its processes was first seen, a rank without a process may only not be known yet."""
 
@@ -112,7 +116,7 @@ def _nothing_since(scene: Scene, line: FatalLine) -> bool:
 
 def _stands(run: Run, line: FatalLine) -> bool:
     if line.t is None:
-        return True
+        return run.moves - line.moves < SURVIVED_MOVES and not run.ready
     progress, ready = run.progress_t, run.ready_t
     return not ((progress is not None and progress > line.t + 5.0) or (ready is not None and ready > line.t))
 

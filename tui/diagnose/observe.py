@@ -407,6 +407,8 @@ class Scene:
     def phase(self) -> str:
         """The phase by the log, unless the signals name a later one: a label outlives its phase."""
         told = self.told_phase
+        if self.only_launchers and told in BEFORE_GPU and all(view.asleep for view in self.living):
+            return "wait_resources"
         reads = sum(view.read or 0.0 for view in self.workers)
         if told in BEFORE_GPU | {"dist_init"} and reads >= 10 * MB and self.has_weights:
             return "weight_load"

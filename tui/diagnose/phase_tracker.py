@@ -28,12 +28,14 @@ _SPANS = 400
 
 @dataclass(frozen=True, slots=True)
 class FatalLine:
-    """``rank`` printed it; of a launcher's line, the rank that it names."""
+    """``rank`` printed it; of a launcher's line, the rank that it names. ``moves``: how often the run had progressed
+    before."""
 
     t: float | None
     marker: Marker
     text: str
     rank: int | None = None
+    moves: int = 0
 
 
 @dataclass(slots=True)
@@ -67,6 +69,8 @@ class Run:
         self.last_t: float | None = None
         self.progress_t: float | None = None
         self.lines = 0
+        self.moves = 0
+        """How many lines counted as progress."""
         self.request_t: float | None = None
         self.waits_for_baton: str | None = None
         """The last line that said so of a lock file, of a build or of the hub's cache."""
@@ -133,7 +137,7 @@ class Run:
             self._votes[marker.framework] += 1
         if marker.edge == "fatal":
             if len(self.fatal) < 32:
-                self.fatal.append(FatalLine(t, marker, text, rank))
+                self.fatal.append(FatalLine(t, marker, text, rank, self.moves))
             return False
         if marker.edge == "ready" and marker.framework != self.framework:
             return False
@@ -152,6 +156,7 @@ class Run:
         else:
             self._lead = (phase, self._order)
         self._remember(marker, t, text)
+        self.moves += moved
         if moved and t is not None:
             self.progress_t = t
         return moved
@@ -159,6 +164,7 @@ class Run:
     def take_bar(self, frame: Frame, rank: int | None, t: float | None) -> bool:
         """Fold a bar in that no marker knows: it belongs to the phase at hand."""
         moved = self._tick((frame.name, rank), frame, frame.unit, t)
+        self.moves += moved
         if moved and t is not None:
             self.progress_t = t
         return moved

@@ -71,9 +71,14 @@ def _ready_share(states: list[float]) -> float:
 
 
 def _cpu_long(host: HostHistory, proc: ProcTrack, now: float) -> float | None:
-    since = max(now - max(LONG_S, 3.2 * host.interval_s), proc.seen_t)
-    value = proc.track.rate("cpu_s", since, now, host.gap_s).value if now > since else None
-    return None if value is None else 100.0 * value
+    """Percent of a core in the idler half of the long window: a blip comes in one of them."""
+    half = max(LONG_S / 2.0, 1.6 * host.interval_s)
+    values: list[float] = []
+    for until in (now, now - half):
+        since = max(until - half, proc.seen_t)
+        value = proc.track.rate("cpu_s", since, until, host.gap_s).value if until > since else None
+        values += [] if value is None else [value]
+    return 100.0 * min(values) if values else None
 
 
 def _steadily(host: HostHistory, proc: ProcTrack, now: float, fields: tuple[str, ...], least: float) -> bool:

@@ -85,6 +85,10 @@ UNWATCHED_PEERS = 1.7
 """More patience where ranks on hosts that are not watched may be at work; a training job whose pace is known needs
 none."""
 
+NODES_TO_COME = 2.0
+"""More patience where a launcher has no rank yet: nodes are allotted and images pulled for many minutes, and torchrun
+itself gives up after ten."""
+
 BLOCKED_THREAD = 2.0
 """More patience where a sweep saw a thread busy or blocked in a process whose main thread sleeps."""
 
@@ -273,6 +277,8 @@ def times(scene: Scene, clock: Clock, hypothesis: Hypothesis | None) -> tuple[fl
     silent = scene.now - clock.heard if clock.heard is not None and not clock.moved_here(scene) else 0.0
     if hypothesis is not None and not _is_missing(hypothesis) and silent >= 2.0 * (SUSPECT_S + CONFIRM_S) * patience:
         patience = max(1.0, patience / 2.0)  # what looks the same for a while had its time before anybody looked
+    if scene.only_launchers:
+        patience *= NODES_TO_COME
     rhythm = max(pace, clock.pauses.get(scene.phase, 0.0))
     least = LOOKS * scene.interval_s
     suspect_s, hung_s = max(SUSPECT_S * patience, 1.5 * rhythm, least), max(hung_after_s(patience), 3.0 * rhythm, least)

@@ -48,9 +48,9 @@ class ProcView:
     """A process of the launch over the look window. Rates in percent of a core and bytes a second.
 
     ``blocked_share``: of the last samples, those in uninterruptible sleep; ``ready_share``: those running, or ready to;
-    ``blocked_now``: whether one of the newest two is. ``cpu_long``: as ``cpu``, over :data:`LONG_S`. ``grows``: its
-    memory, over :data:`LONG_S`. ``fetches``: receives steadily, if slowly. ``wakes``: voluntary switches of its main
-    thread a second.
+    ``blocked_now``: whether one of the newest two is. ``cpu_long``: as ``cpu``, over the idler half of :data:`LONG_S`.
+    ``grows``: its memory, over :data:`LONG_S`. ``fetches``: receives steadily, if slowly. ``wakes``: voluntary switches
+    of its main thread a second.
     """
 
     member: Member

@@ -222,9 +222,10 @@ def _cpu_work(scene: Scene) -> list[Prediction]:
 
 
 def _resources(scene: Scene) -> list[Prediction]:
-    told = scene.phase == "wait_resources"
+    told = scene.told_phase == "wait_resources"
+    said = f"it stands at {scene.told_phase}"
     return [
-        expect("log", "the log says that it waits for nodes, placement or a gate", f"phase {scene.phase}", told),
+        expect("log", "the log says that it waits for nodes, placement or a gate", said, told),
         expect("ranks", "no rank computes", seen.cpu(scene), not scene.observed or not cpu_workers(scene)),
     ]
 
