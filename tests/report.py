@@ -14,6 +14,7 @@ from statistics import median
 
 from tests.scenario_second_round import SECOND
 from tests.scenario_stories import HELD_BACK, LATER, STORIES, TUNED
+from tests.scenario_third_round import THIRD
 from tests.scenario_variants import ABLATIONS, ALL, Variant
 from tui.headless.score import Score, score
 
@@ -22,6 +23,10 @@ RECORDED = Path(__file__).parent / "scenarios"
 FIRST_LOOK = "own, second round, unseen    22/25      0   15/20   19/19    2/3   61  120  627 9/12"
 """What the second round came to when it had been written and no rule had been touched for it: jitter in resident memory
 passed for growth, a request that ends in sleep for rest, cores that poll each other for work, for ever."""
+
+THIRD_LOOK = "own, third round, unseen      6/13      2     6/9    9/10    1/3   74  139  272 3/5"
+"""The same of the third: a survived lack of memory and late nodes were alarms, MPI's waiters passed for work, errors
+that nobody caught and the ranks that they came from were overlooked, engines and silent downloads had no phase."""
 
 
 def recorded() -> list[Path]:
@@ -69,6 +74,8 @@ def main(given: list[Path]) -> None:
         print(row("own, written afterwards", [score(own[name]) for name in LATER]))
         print(FIRST_LOOK)
         print(row("own, second round, now", [score(own[name]) for name in SECOND]))
+        print(THIRD_LOOK)
+        print(row("own, third round, now", [score(own[name]) for name in THIRD]))
         for title, variants in (("variants of all", ALL), ("ablations of all", ABLATIONS)):
             print(f"\n{title}\n{HEAD}")
             for name, variant in variants.items():

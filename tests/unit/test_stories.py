@@ -12,6 +12,7 @@ from tests import scenario_variants as variants
 from tests.report import HEAD, recorded, row, seen_otherwise
 from tests.scenario_second_round import SECOND
 from tests.scenario_stories import HELD_BACK, STORIES, TUNED
+from tests.scenario_third_round import THIRD
 from tui.collect.replay import Replay
 from tui.headless.replay import verdicts
 from tui.headless.score import Score, score
@@ -45,6 +46,7 @@ def test_half_of_the_stories_was_held_back_and_both_halves_hold_healthy_and_hung
         healthy = sum(1 for name in half if name.startswith("h-"))
         assert len(half) >= 20 and 0.4 <= healthy / len(half) <= 0.6
     assert sum(1 for name in SECOND if name.startswith("h-")) >= 12 and not set(SECOND) & {*TUNED, *HELD_BACK}
+    assert len(THIRD) >= 12 and not set(THIRD) & {*TUNED, *HELD_BACK, *SECOND}
 
 
 def test_the_figures_hold_over_all(base: dict[str, Score]) -> None:

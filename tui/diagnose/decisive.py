@@ -31,7 +31,7 @@ still come."""
 NEW_S = 10.0
 """So long after the last of its processes was first seen, a rank without a process may only not be known yet."""
 
-ENDING_S = 30.0
+ENDING_S = 15.0
 """A job's ranks end one after the other when its work is done; who lives on for longer is stuck."""
 
 SENT_S = 3600.0
@@ -207,7 +207,8 @@ def _settled_s(scene: Scene, view: ProcView) -> float:
 
 def _done(scene: Scene) -> bool:
     """Whether a training job has done all its steps."""
-    return scene.run.counter is not None and scene.run.counter.full and scene.phase == "training_step"
+    steps = scene.run.counter if scene.phase in ("training_step", "unknown") else None
+    return steps is not None and steps.full
 
 
 def _ended_in_order(scene: Scene, view: ProcView) -> bool:
