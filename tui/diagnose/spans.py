@@ -17,7 +17,7 @@ def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan
     run = scene.run
     starts = [(phase, t) for phase, t in run.spans if t is not None]
     began = _began(scene, starts[0][1] if starts else None)
-    if began is not None and (not starts or starts[0][0] != "import") and scene.living:
+    if began is not None and (not starts or starts[0][0] != "import") and _lives(scene):
         starts.insert(0, ("import" if starts or scene.phase == "import" else "unknown", began))
     if starts and starts[-1][0] != scene.phase and scene.phase != "unknown":
         starts.append((scene.phase, max(starts[-1][1], now)))
@@ -38,6 +38,12 @@ def _began(scene: Scene, first: float | None) -> float | None:
     seen = [host.procs[key].seen_t for host in scene.hosts for key in host.procs if _is_member(scene, host.name, key)]
     began = scene.started_t if scene.started_t is not None else min(seen, default=None)
     return began if began is not None and (first is None or began < first) else None
+
+
+def _lives(scene: Scene) -> bool:
+    """Whether a process of the launch lives; ``scene.living`` would also measure what all of them do."""
+    tracks = (found[1] for member in scene.launch.members if (found := scene.track_of(member)) is not None)
+    return any(t.gone_t is None and t.last is not None and t.last.state not in "ZX" for t in tracks)
 
 
 def _is_member(scene: Scene, host: str, key: tuple[int, int]) -> bool:
