@@ -44,6 +44,7 @@ async def test_a_hang_shows_phase_silence_reason_odd_rank_and_the_key(size: tupl
         screen = text(app)
         for words in ("post load", "log silent", "4m 04s", "nothing moved", "3m 58s", "all 8 GPUs at 0 %", "rank 5"):
             assert words in screen, words
+        assert "no rank has a child process" in " ".join(screen.replace("▌", " ").split())
         assert " d  take the stacks" in screen
 
 

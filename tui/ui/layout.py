@@ -94,7 +94,7 @@ def band_rows(width: int, height: int, needs: Needs) -> int:
     if width < NARROW:
         wanted = 16 if needs.alarm else 7
     elif height < TALL:
-        wanted = 7 if needs.alarm else 4
+        wanted = 8 if needs.alarm else 4
     else:
         wanted = 9 if needs.alarm else 5
     return max(2, min(wanted, (height - 2) // 2))
@@ -141,7 +141,7 @@ def _stack(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
     """One column: GPUs, the ranks where they fit whole, the timeline, the log."""
     rects: dict[str, Rect] = {}
     y, left = area.y, area.height
-    log_least = 0 if "log" in needs.hidden else LOG_LEAST if left >= 16 else max(0, min(4, left - 3))
+    log_least = 0 if "log" in needs.hidden else LOG_LEAST if left >= 16 else max(0, min(3, left - 3))
 
     def lay(pane: str, rows: int) -> None:
         nonlocal y, left

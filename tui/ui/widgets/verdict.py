@@ -123,7 +123,7 @@ def _sections(view: View, verdict: Verdict, width: int, upper: int) -> list[Sect
         Section(3 if upper == width else 0, [_standing(view, verdict, upper)]),
         *(Section(1, rows) for rows in _host_troubles(view, width)),
         *([Section(2, wrap_spans([], verdict.taken_back, "info", width))] if verdict.taken_back else []),
-        *(Section(2 if i == 0 else 6 + i, rows, least=int(i == 0)) for i, rows in enumerate(reasons)),
+        *(Section((2, 5)[i] if i < 2 else 6 + i, rows, least=int(i < 2)) for i, rows in enumerate(reasons)),
         *(Section(4 if i == 0 else 8 + i, rows, least=int(i == 0)) for i, rows in enumerate(odds)),
     ]
     if verdict.remedy:
