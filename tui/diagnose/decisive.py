@@ -24,9 +24,9 @@ _ALIVE_S = 15.0
 """An error's traceback counts, while all processes live, when for so long after it nothing moved."""
 
 
-SURVIVED_MOVES = 4
-"""So much progress after a fatal line of a log that lay there, and it was survived; of others' ranks a line or two may
-still come."""
+SURVIVED_TICKS = 4
+"""So many steps of a counter after a fatal line, and it was survived, whenever they came: in a log that lay there, a line
+without a stamp has no time of its own."""
 
 NEW_S = 10.0
 """So long after the last of its processes was first seen, a rank without a process may only not be known yet."""
@@ -61,7 +61,7 @@ def _fatal(scene: Scene) -> Judgement | None:
         return None
     particular = [line for _, line in lines if line.marker.cause != "exception"]
     caught = {line.marker.cause for line in particular} == {"gpu_oom"}
-    if caught and not scene.dead and _works_on(scene):
+    if caught and not scene.dead and (_works_on(scene) or scene.watched_s < scene.look_s):
         return None  # those who look for the largest batch run out of memory, and go on with a smaller one
     if not particular and scene.living and not scene.dead and not _nothing_since(scene, lines[-1][1]):
         return None  # tracebacks are printed, and survived, in many healthy starts
@@ -80,7 +80,11 @@ def _fatal(scene: Scene) -> Judgement | None:
 
 
 def _works_on(scene: Scene) -> bool:
-    return bool(scene.gpu_kinds.get("works")) or any(view.at_work for view in scene.living)
+    """Whether work is seen, or busy cores of which it cannot be read whether their GPUs work."""
+    kinds = scene.gpu_kinds
+    unread = not kinds or "unknown" in kinds
+    at_work = any(view.at_work or (unread and view.busy) for view in scene.living)
+    return at_work or bool(kinds.get("works"))
 
 
 _PID = re.compile(r"\bpid: (\d{1,10})\)")
@@ -115,8 +119,10 @@ def _nothing_since(scene: Scene, line: FatalLine) -> bool:
 
 
 def _stands(run: Run, line: FatalLine) -> bool:
+    if run.ticks - line.ticks >= SURVIVED_TICKS:
+        return False
     if line.t is None:
-        return run.moves - line.moves < SURVIVED_MOVES and not run.ready
+        return True
     progress, ready = run.progress_t, run.ready_t
     return not ((progress is not None and progress > line.t + 5.0) or (ready is not None and ready > line.t))
 

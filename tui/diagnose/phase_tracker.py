@@ -28,14 +28,14 @@ _SPANS = 400
 
 @dataclass(frozen=True, slots=True)
 class FatalLine:
-    """``rank`` printed it; of a launcher's line, the rank that it names. ``moves``: how often the run had progressed
-    before."""
+    """``rank`` printed it; of a launcher's line, the rank that it names. ``ticks``: how many steps the run's counters
+    had made."""
 
     t: float | None
     marker: Marker
     text: str
     rank: int | None = None
-    moves: int = 0
+    ticks: int = 0
 
 
 @dataclass(slots=True)
@@ -69,8 +69,8 @@ class Run:
         self.last_t: float | None = None
         self.progress_t: float | None = None
         self.lines = 0
-        self.moves = 0
-        """How many lines counted as progress."""
+        self.ticks = 0
+        """How many steps its counters have made."""
         self.request_t: float | None = None
         self.waits_for_baton: str | None = None
         """The last line that said so of a lock file, of a build or of the hub's cache."""
@@ -137,7 +137,7 @@ class Run:
             self._votes[marker.framework] += 1
         if marker.edge == "fatal":
             if len(self.fatal) < 32:
-                self.fatal.append(FatalLine(t, marker, text, rank, self.moves))
+                self.fatal.append(FatalLine(t, marker, text, rank, self.ticks))
             return False
         if marker.edge == "ready" and marker.framework != self.framework:
             return False
@@ -156,7 +156,6 @@ class Run:
         else:
             self._lead = (phase, self._order)
         self._remember(marker, t, text)
-        self.moves += moved
         if moved and t is not None:
             self.progress_t = t
         return moved
@@ -164,7 +163,6 @@ class Run:
     def take_bar(self, frame: Frame, rank: int | None, t: float | None) -> bool:
         """Fold a bar in that no marker knows: it belongs to the phase at hand."""
         moved = self._tick((frame.name, rank), frame, frame.unit, t)
-        self.moves += moved
         if moved and t is not None:
             self.progress_t = t
         return moved
@@ -254,6 +252,7 @@ class Run:
         counter.own_rate, counter.own_left_s = frame.rate, frame.left_s
         if moved:
             self.counter = counter
+            self.ticks += 1
         return moved
 
     def _remember(self, marker: Marker, t: float | None, text: str) -> None:

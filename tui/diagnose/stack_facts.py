@@ -28,6 +28,12 @@ SETTLED = frozenset(
 )
 """Causes that rest on what is seen outside of the processes: a stack that merely waits does not replace them."""
 
+WAITS_FOR_ONE = frozenset({"rank_wait", "collective_spin", "comm_init", "thread_deadlock", "graph_capture_deadlock"})
+_READ_IT = (
+    "Its stack, taken above, says what it waits for: look there in the code, then end the launch and start it again."
+)
+"""The remedy of such causes is to take the stack; here it was taken."""
+
 _VAGUE = frozenset({"rank_wait", "collective_spin", "comm_init"})
 """What a stack says of those who wait for somebody; it names a cause only where nothing else is known."""
 
@@ -54,6 +60,8 @@ def heed(scene: Scene, clock: Clock, judgement: Judgement) -> Judgement:
     if odd:
         judgement.culprits = odd
         judgement.probe = "dumps"
+        if judgement.cause in WAITS_FOR_ONE:
+            judgement.remedy = _READ_IT
     return judgement
 
 
@@ -91,5 +99,6 @@ def _culprits(scene: Scene, value: object) -> list[Culprit]:
         pid = row.get("pid")
         view = views.get((str(row.get("host")), pid if isinstance(pid, int) else -1))
         if isinstance(why, str) and (view is not None or isinstance(rank, int)):
-            found.append((view, rank if isinstance(rank, int) else None, clean(why, 400)))
+            own = f"rank {rank} "
+            found.append((view, rank if isinstance(rank, int) else None, clean(why, 400).removeprefix(own)))
     return found
