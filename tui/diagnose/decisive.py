@@ -25,7 +25,7 @@ _ALIVE_S = 15.0
 
 
 SURVIVED_TICKS = 4
-"""So many steps of a counter after a fatal line, and it was survived, whenever they came: in a log that lay there, a line
+"""So many steps of a counter after a fatal line, and it was survived, whenever they came: where it lay there, a line
 without a stamp has no time of its own."""
 
 NEW_S = 10.0

@@ -29,9 +29,7 @@ SETTLED = frozenset(
 """Causes that rest on what is seen outside of the processes: a stack that merely waits does not replace them."""
 
 WAITS_FOR_ONE = frozenset({"rank_wait", "collective_spin", "comm_init", "thread_deadlock", "graph_capture_deadlock"})
-_READ_IT = (
-    "Its stack, taken above, says what it waits for: look there in the code, then end the launch and start it again."
-)
+_READ_IT = "Its stack was taken and says what it waits for: look there, then end the launch and start it again."
 """The remedy of such causes is to take the stack; here it was taken."""
 
 _VAGUE = frozenset({"rank_wait", "collective_spin", "comm_init"})
