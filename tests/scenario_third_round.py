@@ -97,7 +97,7 @@ def h_third_nodes_come_late() -> Story:
 
 @story
 def h_third_download_pauses() -> Story:
-    """A silent download at 30 MB/s that dries up for 50 s, three times."""
+    """A silent download at 30 MB/s that dries up for 40 s, three times."""
     s = Story("h-third-download-pauses", "vllm", 4)
     vllm_dist(s)
     s.stretch(8, _vllm(s, CORE), CONTEXT)
@@ -106,7 +106,7 @@ def h_third_download_pauses() -> Story:
     for _ in range(3):
         s.stretch(20, _vllm(s, waits, {0: gets}), CONTEXT)
         s.stretch(90, _vllm(s, waits, {0: gets}), CONTEXT, "weight_download")
-        s.stretch(50, _vllm(s, waits, {0: Act(cpu=0.6, wchan="ep_poll", cache_rate=0.0)}), CONTEXT)
+        s.stretch(40, _vllm(s, waits, {0: Act(cpu=0.6, wchan="ep_poll", cache_rate=0.0)}), CONTEXT)
     s.stretch(60, _vllm(s, waits, {0: gets}), CONTEXT, "weight_download")
     s.say(_w(s, 0, "[weight_utils.py:441] Time spent downloading weights for org/model: 540.112 seconds"))
     for n in range(11):

@@ -144,7 +144,7 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
     if explanation is not None and hypothesis is not None:
         judgement.reasons = _note(scene, hypothesis, explanation, quiet_s)
         _name(judgement)
-    judgement.reasons[2:2] = _ruled_out(healthy)
+    judgement.reasons[2:2] = _ruled_out(scene, healthy)
     judgement.reasons += doubts
     sure = hypothesis is not None and quiet_s >= hung_s and not doubts
     sure = sure and (
@@ -216,9 +216,10 @@ def _name(judgement: Judgement) -> None:
     judgement.remedy = f"Take the stack of {who}: what it waits for holds the others up. [py-spy]"
 
 
-def _ruled_out(healthy: list[Explanation]) -> list[str]:
+def _ruled_out(scene: Scene, healthy: list[Explanation]) -> list[str]:
     """The healthy explanations that an observation refutes in what only they predict, in one line."""
-    refuted = [_SHORT.get(e.cause, e.cause.replace("_", " ")) for e in healthy if e.predictions[0].outcome == "refutes"]
+    names = _SHORT if scene.phase in AFTER_WEIGHTS - {"graph_capture"} else {**_SHORT, "gpu_work": "GPU work"}
+    refuted = [names.get(e.cause, e.cause.replace("_", " ")) for e in healthy if e.predictions[0].outcome == "refutes"]
     shown = len(refuted)
     while shown > 1 and len(", ".join(refuted[:shown])) > _RULED_OUT_CHARS:
         shown -= 1
