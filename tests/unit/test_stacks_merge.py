@@ -371,6 +371,19 @@ def test_native_frames_tell_a_store_wait() -> None:
     assert wait is not None and (wait.id, wait.kind) == ("store_wait", "peers")
 
 
+def test_a_lock_is_named_by_who_waits_for_it_where_the_interpreter_has_its_library_in_itself() -> None:
+    """As of Debian, conda and uv: native frames are then those of ``python3.11``, not of ``libpython3.11.so``."""
+    for binary in ("python3.11", "/usr/bin/python3.13t", "/opt/conda/bin/python"):
+        wait = meaning(
+            stack(
+                ("share_embeddings", "/app/shards.py", 61),
+                ("PyThread_acquire_lock_timed", binary, 0),
+                ("__futex_abstimed_wait_common64", "libc.so.6", 0),
+            )
+        )
+        assert wait is not None and wait.says == "waits for a lock in share_embeddings (shards.py:61)"
+
+
 def test_a_lock_inside_a_server_loop_is_no_waiting_for_requests() -> None:
     """The loop's own function lies outside what it called: only what waits in it directly is idle."""
     busy = stack(

@@ -21,6 +21,7 @@ else:
 REACH = 8
 """Frames of any code through which a collective is seen."""
 
+_NATIVE = re.compile(r"\.so|\.(?:c|h|cc|cpp|pyx)$|^python[\d.]*[a-z]*$")
 _STDLIB = re.compile(r"^<frozen |(?:^|/)lib(?:64)?/python3(?:\.\d+)?t?/(?!site-packages|dist-packages)")
 _PACKAGE = re.compile(r"(?:^|/)(?:site|dist)-packages/([^/]+)|^([A-Za-z_]\w*)/")
 
@@ -180,8 +181,8 @@ def _is_stdlib(file: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def is_plumbing(file: str) -> bool:
-    """The standard library, known packages, and native libraries."""
-    if _is_stdlib(file) or not file or ".so" in basename(file) or file.endswith((".c", ".h", ".cc", ".cpp", ".pyx")):
+    """The standard library, known packages, and native code: a library's, or the interpreter's own."""
+    if _is_stdlib(file) or not file or _NATIVE.search(basename(file)):
         return True
     package = _PACKAGE.search(file)
     return bool(package and _table().plumbing.fullmatch((package[1] or package[2]).removesuffix(".py")))
