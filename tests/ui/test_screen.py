@@ -8,6 +8,8 @@ import pytest
 
 from tests.ui import fakes
 from tests.ui.driving import SIZES, StillApp, rows, still_app, text, told
+from tui.model import Odd
+from tui.ui.widgets.verdict import odd_words
 from tui.ui.words import VERDICT_GLYPHS
 
 WORDS = [verdict.upper() for verdict in VERDICT_GLYPHS]
@@ -74,6 +76,12 @@ async def test_a_note_that_the_last_line_has_no_room_for_is_said_once_in_full() 
         told(app).post(noted)
         await pilot.pause()
         assert [shown.message for shown in app._notifications] == [note]
+
+
+def test_the_odd_rank_is_said_once_where_its_reason_is_a_sentence_of_the_stacks() -> None:
+    odd = Odd("gpu1", 47, 1, "rank", "rank 1 waits for a lock in refill (cache.py:26); the other 7 wait in all_reduce.")
+    assert odd_words(odd).startswith("rank 1 on gpu1 (pid 47): waits for a lock in refill")
+    assert odd_words(replace(odd, why="rank 11 waits")).endswith(": rank 11 waits")
 
 
 async def test_why_a_start_was_slow_is_not_said_as_what_it_is_ready_of() -> None:

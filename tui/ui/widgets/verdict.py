@@ -177,7 +177,8 @@ def _labelled(label: str, text: str, role: str, width: int) -> list[Line]:
 def odd_words(odd: Odd) -> str:
     name = odd.role if odd.rank is None else fmt.rank_words([odd.rank])
     pid = f" (pid {odd.pid})" if odd.pid is not None else ""
-    return f"{name} on {odd.host}{pid}: {odd.why}"
+    why = odd.why[len(name) + 1 :] if odd.why.lower().startswith(f"{name} ") else odd.why  # a sentence of the stacks
+    return f"{name} on {odd.host}{pid}: {why}"
 
 
 def _probe(probe: str, keys: Keys, width: int) -> list[Line]:
