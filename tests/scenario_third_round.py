@@ -243,13 +243,13 @@ def x_third_uneven_spin() -> Story:
     s = Story("x-third-uneven-spin", "megatron", 8, limit=400)
     megatron(s, steps=15)
     s.fault()
-    for k in range(110):
+    for k in range(80):
         cards = {
             i: Card(util=82 + (k * 7 + i * 3) % 19, mem_util=(k + i) % 3, power=0.25 + (k * 5 + i) % 7 * 0.003)
             for i in range(8)
         }
         s.stretch(4, {"agent": POLLS, **_ranks(s, CORE)}, cards, "training_step")
-    return s.sick("collective_spin", "collective_mismatch", end_phase="training_step")
+    return s.sick("collective_spin", "collective_mismatch", end_phase="training_step", certain=250)
 
 
 @story
