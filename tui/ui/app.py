@@ -52,6 +52,9 @@ HINT_S = 15.0
 NOTE_S = 15.0
 """How long a note of the session is shown in full."""
 
+LOOKED_S = 1.5
+"""A host is looked at for so long before nothing is said to be there: launches are found after the first readings."""
+
 SETTLED_S = 1.0
 """After this the program is loaded: its objects need no collecting any more."""
 
@@ -580,5 +583,8 @@ def _nothing_here(snapshot: Snapshot) -> bool:
     """One host, and it is known to have neither a launch nor a GPU."""
     if snapshot.launches or len(snapshot.hosts) != 1:
         return False
-    sample = snapshot.hosts[0].sample
-    return sample is not None and not sample.gpus and (sample.gpus is not None or bool(sample.gpu_error))
+    host = snapshot.hosts[0]
+    sample = host.sample
+    if sample is None or snapshot.t - host.since < LOOKED_S:
+        return False
+    return not sample.gpus and (sample.gpus is not None or bool(sample.gpu_error))
