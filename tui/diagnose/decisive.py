@@ -211,10 +211,14 @@ def _settled_s(scene: Scene, view: ProcView) -> float:
     return max(least, 0.9 * scene.interval_s) if scene.interval_s <= 12.0 else 0.0
 
 
+_FINISHED = re.compile(r"['\"]train_runtime['\"]: |\[exiting program ")
+"""The last lines of transformers' trainer (``trainer.py``) and of Megatron (``training.py``) when a run is over."""
+
+
 def _done(scene: Scene) -> bool:
     """Whether a training job has done all its steps."""
     steps = scene.run.counter if scene.phase in ("training_step", "unknown") else None
-    return steps is not None and steps.full
+    return (steps is not None and steps.full) or any(_FINISHED.search(text) for text in scene.last_words(8))
 
 
 def _ended_in_order(scene: Scene, view: ProcView) -> bool:
