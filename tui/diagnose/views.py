@@ -32,6 +32,8 @@ megabyte at once."""
 RECEIVING_BPS = 1e6
 FETCHING_BPS = 5e6
 """Received by one process before weights are due: a download; modules from a network file system come more slowly."""
+DOWNLOADING_BPS = 2.5e5
+"""Received by one process over one look while nothing but a download is due; keep-alives stay below."""
 CACHE_BPS = 1e5
 GROWING_MIB = 6.0
 """Resident memory that a process gains from third to third of :data:`LONG_S` while it imports or loads; a waiting one

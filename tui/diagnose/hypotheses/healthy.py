@@ -10,11 +10,11 @@ from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
 from tui.diagnose.views import (
     CACHE_BPS,
     CONTEXT_MIB,
+    DOWNLOADING_BPS,
     FETCHING_BPS,
     MB,
     READING_BPS,
     RECEIVING_BPS,
-    TRICKLE_BPS,
     ProcView,
 )
 from tui.model import Prediction
@@ -77,7 +77,7 @@ def _download(scene: Scene) -> list[Prediction]:
     least = RECEIVING_BPS if scene.phase in LOADS | {"unknown"} else FETCHING_BPS
     got = [view for view in scene.living if (view.received or 0.0) >= least or (view.cache or 0.0) >= CACHE_BPS]
     if scene.phase == "weight_download":  # nothing else is due then
-        got += [view for view in scene.living if view.fetches or (view.received or 0.0) >= TRICKLE_BPS]
+        got += [view for view in scene.living if view.fetches or (view.received or 0.0) >= DOWNLOADING_BPS]
     return [expect("bytes", "bytes are received or the cache grows", seen.byte_flow(scene), _known(scene, bool(got)))]
 
 
