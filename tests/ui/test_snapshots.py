@@ -9,27 +9,38 @@ from textual.pilot import Pilot
 
 from tests.ui.driving import SIZES, StillApp, ToldSession, still_app
 
-IDS = [f"{width}x{height}" for width, height in SIZES]
 Compare = Callable[..., bool]
 
+ALL_SIZES = (*SIZES, (48, 12))
+THEMES = ("dusk", "paper", "ansi")
+"""The dark and the light default, and sixteen colours."""
 
-@pytest.mark.parametrize("size", SIZES, ids=IDS)
-@pytest.mark.parametrize("state", ["hung", "slow", "multi"])
-def test_main_screen(snap_compare: Compare, state: str, size: tuple[int, int]) -> None:
-    assert snap_compare(still_app(state), terminal_size=size)
+SCREENS: dict[str, tuple[str, str]] = {
+    "hung": ("hung", ""),
+    "slow": ("slow", ""),
+    "hosts": ("multi", ""),
+    "fleet": ("fleet", "f"),
+    "stacks": ("dump", "v"),
+    "evidence": ("hung", "e"),
+    "timeline": ("hung", "m"),
+    "log": ("hung", "l"),
+    "ranks": ("slow", "p"),
+    "help": ("hung", "question_mark"),
+    "abort": ("hung", "A"),
+}
+"""What is shown, and the key that leads to it."""
 
 
-@pytest.mark.parametrize("theme", ["paper", "ansi"])
-def test_main_screen_in_another_theme(snap_compare: Compare, theme: str) -> None:
-    assert snap_compare(still_app("hung", theme=theme), terminal_size=(120, 40))
+def size_id(size: tuple[int, int]) -> str:
+    return f"{size[0]}x{size[1]}"
 
 
-def test_stacks(snap_compare: Compare) -> None:
-    assert snap_compare(still_app("dump"), terminal_size=(120, 40), press=["v"])
-
-
-def test_evidence_in_full(snap_compare: Compare) -> None:
-    assert snap_compare(still_app("hung"), terminal_size=(120, 40), press=["e"])
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("size", ALL_SIZES, ids=size_id)
+@pytest.mark.parametrize("screen", SCREENS)
+def test_screen(snap_compare: Compare, screen: str, size: tuple[int, int], theme: str) -> None:
+    state, key = SCREENS[screen]
+    assert snap_compare(still_app(state, theme=theme), terminal_size=size, press=[key] if key else [])
 
 
 @pytest.mark.parametrize("size", [(120, 40), (48, 40)], ids=["120x40", "48x40"])
