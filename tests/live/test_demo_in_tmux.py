@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
 import time
@@ -18,6 +19,13 @@ def ranks_below(pid: int) -> list[psutil.Process]:
     """The demo's rank processes below the monitor."""
     below = psutil.Process(pid).children(recursive=True)
     return [process for process in below if "demo::scheduler" in " ".join(process.cmdline())]
+
+
+def alive(process: psutil.Process) -> bool:
+    """Whether it runs, and is not merely waiting to be reaped; it may end while it is asked."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def wait_until(what: Callable[[], bool], timeout_s: float) -> bool:
@@ -65,7 +73,7 @@ def test_the_demo_from_silence_to_the_odd_rank(beside_truth: None) -> None:
         hung.wait_for(r"abort", 5)
         time.sleep(0.7)
         hung.press(*"abort", "Enter")
-        assert wait_until(lambda: not any(r.is_running() and r.status() != psutil.STATUS_ZOMBIE for r in ranks), 20)
+        assert wait_until(lambda: not any(map(alive, ranks)), 20)
         hung.press("v")
         hung.wait_for(r"faulthandler", 10)
         hung.wait_for(rf"rank {odd[1]}\b", 5)
