@@ -82,7 +82,7 @@ def test_the_demo_from_silence_to_the_odd_rank(beside_truth: None) -> None:
         hung.press("Escape")
         time.sleep(1)
         hung.press("q")
-        assert wait_until(lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in everyone), 8)
+        assert wait_until(lambda: not any(map(alive, everyone)), 8)
 
         healthy.wait_for(r"\bREADY\b", 180)
         assert not alarms
