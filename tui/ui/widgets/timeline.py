@@ -13,7 +13,7 @@ from tui.ui.widgets.pane import Painting, Pane
 
 class TimelinePane(Pane):
     OPENED_BY = "open.timeline"
-    EVERY_S = 1.9
+    EVERY_S = 4.9
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
