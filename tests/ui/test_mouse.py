@@ -58,3 +58,16 @@ async def test_a_storm_of_sizes_leaves_a_whole_picture() -> None:
         async with fresh.run_test(size=(120, 40)) as other:
             await other.pause()
             assert text(app) == text(fresh)
+
+
+async def test_a_hint_of_the_fleet_is_the_fleets_own() -> None:
+    app = still_app("fleet")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("f")
+        await pilot.pause()
+        await pilot.click(offset=(rows(app)[-1].index("order"), 39))
+        await pilot.pause()
+        assert "by name" in rows(app)[0]
+        await pilot.click(offset=(rows(app)[-1].index("back"), 39))
+        await pilot.pause()
+        assert app.screen is app.main

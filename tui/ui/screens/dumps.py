@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
-from textual.events import Click, Resize
+from textual.events import Resize
 from textual.screen import Screen
 
 from tui.errors import UsageError
@@ -19,13 +19,14 @@ from tui.model import Dump, ProcessStacks
 from tui.ui import format as fmt
 from tui.ui.keys import DUMPS, Keys
 from tui.ui.layout import WIDE, Rect
-from tui.ui.lines import Line, spread, width_of
+from tui.ui.lines import Line, spread
 from tui.ui.screens.main import put
 from tui.ui.source import Sources
 from tui.ui.stack_compare import Pair, pairs
 from tui.ui.stack_filter import parse
 from tui.ui.stack_tree import process_name
 from tui.ui.view import View
+from tui.ui.widgets.hints import Hints
 from tui.ui.widgets.outline import OutlinePane
 from tui.ui.widgets.pane import Drawing, app_of
 from tui.ui.widgets.prompt import Prompt
@@ -84,39 +85,13 @@ class DumpHeader(Drawing):
         self.set_rows([self.line])
 
 
-class DumpFooter(Drawing):
-    """The keys that matter here, whole hints only; a click does what the key does."""
-
-    def __init__(self, *, id: str) -> None:
-        super().__init__(id=id)
-        self._spots: list[tuple[int, int, str]] = []
-
-    def show(self, view: View) -> None:
-        line: Line = [(" ", "text")]
-        self._spots = []
-        for id, words in HINTS:
-            hint: Line = [(view.keys[id].split()[0], "key"), (f" {words}  ", "dim")]
-            start = width_of(line)
-            if start + width_of(hint) > self.size.width:
-                break
-            line += hint
-            self._spots.append((start, width_of(line) - 2, id))
-        self.set_rows([line])
-
-    async def on_click(self, event: Click) -> None:
-        for start, end, id in self._spots:
-            if start <= event.x < end:
-                own = next((binding.action for binding in DUMPS if binding.id == id), None)
-                await (self.gputop.run_action(own, self.screen) if own else self.gputop.run_binding(id))
-
-
 class DumpScreen(Screen[None]):
     BINDINGS: ClassVar[list[Binding]] = DUMPS  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self) -> None:
         super().__init__()
         self._header = DumpHeader(id="dump-header")
-        self._footer = DumpFooter(id="dump-footer")
+        self._footer = Hints(HINTS, DUMPS, id="dump-footer")
         session = app_of(self).session
         sources = Sources(self._source_came, allowed=session is not None and not session.why_no_stacks)
         self.merged = MergedPane(sources, self._went, id="merged")

@@ -17,10 +17,22 @@ from tui.ui.lines import Line
 from tui.ui.screens.main import put
 from tui.ui.view import View
 from tui.ui.widgets.fleet import FleetPane, paint_chosen, paint_fleet_header
+from tui.ui.widgets.hints import Hints
 from tui.ui.widgets.pane import Drawing, app_of
 from tui.ui.widgets.prompt import Prompt
 
 CHOSEN_ROWS = 3
+
+HINTS = (
+    ("fleet.open", "open"),
+    ("pane.back", "back"),
+    ("search", "filter"),
+    ("fleet.order", "order"),
+    ("fleet.blocks", "blocks"),
+    ("fleet.colour", "colour"),
+    ("scroll.down", "move"),
+)
+"""Ids of bindings; those at the end are given up first where room is short."""
 
 
 class FleetHeader(Drawing):
@@ -37,24 +49,6 @@ class ChosenHost(Drawing):
         self.set_rows([[("  ", "text"), *row] for row in self.rows])
 
 
-class FleetFooter(Drawing):
-    HINTS = (
-        ("fleet.open", "open"),
-        ("search", "filter"),
-        ("fleet.order", "order"),
-        ("fleet.blocks", "blocks"),
-        ("fleet.colour", "colour"),
-        ("scroll.down", "move"),
-        ("pane.back", "back"),
-    )
-
-    def show(self, view: View) -> None:
-        line: Line = [(" ", "text")]
-        for id, words in self.HINTS:
-            line += [(view.keys[id], "key"), (f" {words}  ", "dim")]
-        self.set_rows([line])
-
-
 class FleetScreen(Screen[None]):
     BINDINGS: ClassVar[list[Binding]] = FLEET  # pyright: ignore[reportIncompatibleVariableOverride]
 
@@ -63,7 +57,7 @@ class FleetScreen(Screen[None]):
         self._header = FleetHeader(id="fleet-header")
         self.pane = FleetPane(self._clicked, self.action_move, id="fleet")
         self._chosen = ChosenHost(id="fleet-chosen")
-        self._footer = FleetFooter(id="fleet-footer")
+        self._footer = Hints(HINTS, FLEET, id="fleet-footer")
         self.prompt = Prompt(id="prompt")
         self._order = 0
         self._wanted = ""
