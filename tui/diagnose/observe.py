@@ -383,14 +383,6 @@ class Scene:
         found = [xid(line, t, fresh) for line, t, fresh in self.kernel_lines if "Xid" in line]
         return [item for item in (*told, *found) if item is not None and item.grave]
 
-    def fact_number(self, name: str, within_s: float) -> float | None:
-        """The newest such fact as a number; a fact may carry more beside it."""
-        for fact in reversed(self.facts(name, within_s)):
-            value: object = fact.value.get(name) if isinstance(fact.value, dict) else fact.value  # pyright: ignore
-            if isinstance(value, (int, float)):
-                return float(value)
-        return None
-
     # ---------------------------------------------------------------------------------------------------------- phase
 
     @cached_property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from tui.model import Course, Gpu, LaunchView, Sample
+from tui.numbers import mean_known, share, total_known
+from tui.session.book import gpu_key
 from tui.track import Track
 
 FIELDS = ("util_pct", "power_pct", "mem_pct", "cpu_cores", "log_bytes")
@@ -25,11 +27,11 @@ class CourseRecorder:
         self._track.add(
             verdict.t,
             (
-                _mean([gpu.util_pct for gpu in gpus]),
-                _mean([_share(gpu.power_w, gpu.power_limit_w) for gpu in gpus]),
-                _mean([_share(gpu.mem_used_mib, gpu.mem_total_mib) for gpu in gpus]),
+                mean_known(gpu.util_pct for gpu in gpus),
+                mean_known(_percent(gpu.power_w, gpu.power_limit_w) for gpu in gpus),
+                mean_known(_percent(gpu.mem_used_mib, gpu.mem_total_mib) for gpu in gpus),
                 _cores(view),
-                _total([log.size for log in view.logs]),
+                total_known(log.size for log in view.logs),
             ),
         )
         if not self._verdicts or self._verdicts[-1][1] != verdict.id:
@@ -45,7 +47,7 @@ def _gpus_of(view: LaunchView, samples: Iterable[Sample]) -> list[Gpu]:
     """The GPUs that its processes compute on; all of its hosts where none is known to, as in a container."""
     used = {(process.host, uuid) for process in view.processes for uuid in process.gpus}
     every = [(sample.host, gpu) for sample in samples for gpu in sample.gpus or () if gpu.error is None]
-    mine = [gpu for host, gpu in every if (host, gpu.uuid or f"#{gpu.index}") in used]
+    mine = [gpu for host, gpu in every if (host, gpu_key(gpu)) in used]
     return mine or [gpu for _, gpu in every]
 
 
@@ -55,15 +57,6 @@ def _cores(view: LaunchView) -> float | None:
     return sum(shares) / 100.0 if shares else None
 
 
-def _share(value: float | None, whole: float | None) -> float | None:
-    return None if value is None or not whole else 100.0 * value / whole
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _total(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
+def _percent(value: float | None, whole: float | None) -> float | None:
+    part = share(value, whole)
+    return None if part is None else 100.0 * part

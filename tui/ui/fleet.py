@@ -9,6 +9,7 @@ from functools import cached_property
 
 from tui.errors import UsageError
 from tui.model import Gpu, HostView, LaunchView, Snapshot
+from tui.numbers import mean_known
 
 GRAVITY = ("hung", "crashed", "suspect", "unknown", "waiting", "slow", "progressing", "ready", "ended")
 """Verdicts, the one that needs somebody first."""
@@ -43,8 +44,7 @@ class FleetHost:
         return self.launches[0].verdict.silent_s if self.launches else None
 
     def mean(self, metric: Metric) -> float | None:
-        known = [value for gpu in self.gpus if (value := metric.of(gpu)) is not None]
-        return sum(known) / len(known) if known else None
+        return mean_known(metric.of(gpu) for gpu in self.gpus)
 
 
 @dataclass(frozen=True, slots=True)

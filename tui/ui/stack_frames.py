@@ -71,8 +71,3 @@ def _source_rows(lead: Line, place: Place, width: int, sources: Sources) -> list
         for n, text in source.lines
     ]
     return [*rows, *(paragraph(lead, source.note, "warn", width) if source.note else ())]
-
-
-def frame_words(place: Place) -> str:
-    """A frame with its whole path, where the row has the file's name alone."""
-    return f"{place.function} ({place.file}:{place.line})"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from tui.numbers import mean_known, share, total_known
 from tui.ui import format as fmt
 from tui.ui.lines import Column, Line, bar, block, cut, fit_columns, row, spark, spread, titles, wrap_spans
 from tui.ui.view import View
@@ -143,11 +144,11 @@ def _gpu_row(view: View, host: HostView, gpu: Gpu, fitted: Fitted, units: bool) 
         return _error_row(fitted, cells)
     trend = host.trends.get(gpu.uuid) or host.trends.get(f"#{gpu.index}")
     cells |= {
-        "util": bar(_share(gpu.util_pct, 100), widths["util"], text if stale else "bar"),
+        "util": bar(share(gpu.util_pct, 100), widths["util"], text if stale else "bar"),
         "util_pct": [(fmt.percent(gpu.util_pct), text)],
         "history": [(spark(trend.util_pct if trend else (), widths.get("history", 0)), text if stale else "history")],
         "power": [(fmt.number(gpu.power_w), text), (_of(gpu.power_limit_w) + ("W" if units else ""), dim)],
-        "mem": bar(_share(gpu.mem_used_mib, gpu.mem_total_mib), widths.get("mem", 0), text if stale else "bar-mem"),
+        "mem": bar(share(gpu.mem_used_mib, gpu.mem_total_mib), widths.get("mem", 0), text if stale else "bar-mem"),
         "mem_gib": [(fmt.gib(gpu.mem_used_mib), text), (_total_text(gpu.mem_total_mib) + ("G" if units else ""), dim)],
         "temp": [(fmt.number(gpu.temp_c) + ("°" if units else ""), dim)],
         "sm": [(fmt.number(gpu.sm_clock_mhz), dim)],
@@ -181,10 +182,6 @@ def _total_text(total_mib: float | None) -> str:
     return f"/{fmt.gib(total_mib)}" if total_mib else ""
 
 
-def _share(value: float | None, whole: float | None) -> float | None:
-    return None if value is None or not whole else value / whole
-
-
 def _host_summary(view: View, host: HostView, fitted: Fitted, width: int) -> list[Line]:
     """A whole host in one row, a block per GPU, and a second row where it has something to say."""
     gpus = _gpus(host)
@@ -192,7 +189,7 @@ def _host_summary(view: View, host: HostView, fitted: Fitted, width: int) -> lis
     stale = host.state in STALE
     text, dim, fill = ("faint", "faint", "faint") if stale else ("text", "dim", "bar")
     ranks = [r for g in gpus for r in view.ranks_of_gpu.get((host.name, g.uuid), [])]
-    used, total = _total([g.mem_used_mib for g in gpus]), _total([g.mem_total_mib for g in gpus])
+    used, total = total_known([g.mem_used_mib for g in gpus]), total_known([g.mem_total_mib for g in gpus])
     limit = max((g.power_limit_w or 0 for g in gpus), default=0)
     hottest = max((g.temp_c for g in gpus if g.temp_c is not None), default=None)
     cells: dict[str, Line] = {"host": [(host.name, "strong")]}
@@ -202,10 +199,10 @@ def _host_summary(view: View, host: HostView, fitted: Fitted, width: int) -> lis
         cells |= {
             "ranks": [(fmt.ranks(ranks), dim)],
             "util": [(_blocks([g.util_pct for g in gpus], wide["util"], 100), fill)],
-            "util_pct": [(fmt.percent(_mean([g.util_pct for g in gpus])), text)],
+            "util_pct": [(fmt.percent(mean_known([g.util_pct for g in gpus])), text)],
             "power": [(_blocks([g.power_w for g in gpus], wide.get("power", 0), limit), fill)],
-            "power_w": [(fmt.number(_mean([g.power_w for g in gpus])), text)],
-            "mem": bar(_share(used, total), wide.get("mem", 0), text if stale else "bar-mem"),
+            "power_w": [(fmt.number(mean_known([g.power_w for g in gpus])), text)],
+            "mem": bar(share(used, total), wide.get("mem", 0), text if stale else "bar-mem"),
             "mem_gib": [(fmt.gib(used), text), (_total_text(total), dim)],
             "temp": [(fmt.number(hottest), dim)],
         }
@@ -223,26 +220,16 @@ def _blocks(values: Sequence[float | None], width: int, top: float) -> str:
     return (" " if 2 * len(values) - 1 <= width else "").join(block(v, top or 1.0) for v in values)
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) / len(known) if known else None
-
-
-def _total(values: Sequence[float | None]) -> float | None:
-    known = [v for v in values if v is not None]
-    return sum(known) if known else None
-
-
 def paint_one_row(view: View, width: int) -> Line:
     """All GPUs in one row: a block each, hosts set apart, and what they come to."""
     gpus = [gpu for host in view.hosts for gpu in _gpus(host)]
     if not gpus:
         return [(no_gpu_words(view.hosts[0]), "dim")] if view.hosts else []
-    used, total = _total([g.mem_used_mib for g in gpus]), _total([g.mem_total_mib for g in gpus])
-    share = _share(used, total)
-    power = fmt.number(_mean([g.power_w for g in gpus]))
-    memory = fmt.percent(None if share is None else 100 * share)
-    said = f" {fmt.percent(_mean([g.util_pct for g in gpus]))} {power}W mem {memory}"
+    used, total = total_known([g.mem_used_mib for g in gpus]), total_known([g.mem_total_mib for g in gpus])
+    part = share(used, total)
+    power = fmt.number(mean_known([g.power_w for g in gpus]))
+    memory = fmt.percent(None if part is None else 100 * part)
+    said = f" {fmt.percent(mean_known([g.util_pct for g in gpus]))} {power}W mem {memory}"
     note: Line = [(" SIMULATED ", "badge-sim")] if any(h.simulated for h in view.hosts) else []
     line: Line = [("GPUs ", "dim")]
     for i, host in enumerate(view.hosts):
