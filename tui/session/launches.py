@@ -24,6 +24,13 @@ from tui.session.own_markers import OwnMarkers
 from tui.session.plan import Plan
 
 JUDGE_EVERY_S = 0.9
+AT_REST_EVERY_S = 1.9
+"""So often while nothing happens: judging is the largest part of what a screen costs that is left open all day."""
+
+AT_REST = frozenset({"hung", "crashed", "ended", "ready"})
+AT_REST_AFTER_S = 30.0
+"""A verdict of :data:`AT_REST` that has stood for so long is not expected to change."""
+
 AGAIN_S = 180.0
 """Stacks asked for again within so long mean: those without C frames did not tell enough."""
 
@@ -54,6 +61,7 @@ class Launches:
         self._looks = Looks(look, spawn)
         self._dumps: dict[int, Dump] = {}
         self._judged_at = -1e9
+        self._news = False
         self.views: tuple[LaunchView, ...] = ()
 
     @property
@@ -77,15 +85,16 @@ class Launches:
         self._engine.history.add(sample)
         if self._discovery.feed(sample):
             self._judged_at = -1e9
+        self._news = self._news or bool(sample.gone) or any(log.lines or log.change for log in sample.logs)
         self._follower.note(sample)
         if self._follower.behind(host):
             self._spawn(self._follower.refocus(host), f"focus {host}")
 
     def judge(self, now: float) -> None:
-        """Bring :attr:`views` up to ``now``, where the last verdicts are older than a tick."""
-        if now - self._judged_at < JUDGE_EVERY_S:
+        """Bring :attr:`views` up to ``now``, where the last verdicts are older than a tick, or at rest than two."""
+        if now - self._judged_at < (AT_REST_EVERY_S if self._at_rest(now) else JUDGE_EVERY_S):
             return
-        self._judged_at = now
+        self._judged_at, self._news = now, False
         views, wanted = self._engine.judge(self._discovery.launches(), now)
         self.views = tuple(views)
         self._baselines.note(self._engine.history, views)
@@ -111,6 +120,11 @@ class Launches:
 
     async def close(self) -> None:
         await self._baselines.close()
+
+    def _at_rest(self, now: float) -> bool:
+        verdicts = [view.verdict for view in self.views]
+        stands = all(v.id in AT_REST and now - v.since >= AT_REST_AFTER_S for v in verdicts)
+        return bool(verdicts) and stands and not self._news
 
     def _on_dump(self, dump: Dump) -> None:
         self._dumps[dump.id] = dump

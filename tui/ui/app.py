@@ -295,11 +295,12 @@ class GputopApp(App[Exit]):
 
     def _seconds(self, view: View) -> tuple[int, ...]:
         """The whole seconds of everything that counts them."""
-        times = [view.snapshot.wall]
+        times = [view.snapshot.wall + view.carried_s]
         if view.launch is not None:
             verdict = view.launch.verdict
-            times += [t for t in (verdict.silent_s, verdict.still_s, view.snapshot.t - verdict.since) if t is not None]
-        return tuple(int(t + view.carried_s) for t in times)
+            times.append(view.now - verdict.since)
+            times += [t + view.since_judged_s for t in (verdict.silent_s, verdict.still_s) if t is not None]
+        return tuple(map(int, times))
 
     # ------------------------------------------------------------------------------------------------ what is chosen
 

@@ -20,7 +20,7 @@ ELLIPSIS = "…"
 
 
 def width_of(line: Line) -> int:
-    return sum(cell_len(text) for text, _ in line)
+    return sum(len(text) if text.isascii() else cell_len(text) for text, _ in line)
 
 
 def plain(line: Line) -> str:

@@ -66,6 +66,11 @@ class View:
         """The monitor's timeline, run on since the snapshot while all is live."""
         return self.snapshot.t + self.carried_s
 
+    @property
+    def since_judged_s(self) -> float:
+        """What the verdict's timers, which are of the time it was made, have run on since; 0 without a launch."""
+        return max(0.0, self.now - self.launch.verdict.t) if self.launch else 0.0
+
     @cached_property
     def standing(self) -> tuple[object, ...]:
         """All but readings: two views with equal ones differ by measured numbers alone."""

@@ -122,6 +122,7 @@ def _observation(evidence: Evidence, width: int) -> list[Line]:
 
 class EvidencePane(Pane):
     OPENED_BY = "open.evidence"
+    EVERY_S = 1.9
 
     def paint(self, view: View, width: int, height: int) -> Painting:
         title: Line = [("evidence", "title")]

@@ -86,7 +86,7 @@ def _row(item: FleetHost, view: View, wide: Mapping[str, int], looks: Looks, cho
     cells["value"] = [(fmt.UNKNOWN if mean is None else f"{mean:.0f}{looks.metric.unit}", "dim")]
     if item.launch is not None:
         verdict = item.launch.verdict
-        silent = None if verdict.silent_s is None else verdict.silent_s + view.carried_s
+        silent = None if verdict.silent_s is None else verdict.silent_s + view.now - verdict.t
         cells["phase"] = [(fit(spaced(verdict.phase), wide.get("phase", 0)), "dim")]
         if silent is not None and silent >= 10:
             cells["silent"] = [(fmt.duration(silent), "dim")]

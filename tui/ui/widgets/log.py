@@ -118,7 +118,7 @@ def _marked(text: str, query: str) -> Line:
 
 def silence(view: View, log: LogView, width: int) -> Line:
     """The marker under the last line: for how long nothing has come."""
-    quiet = None if log.silent_s is None else log.silent_s + view.carried_s
+    quiet = None if log.silent_s is None else log.silent_s + view.since_judged_s
     if quiet is None or quiet < SILENCE_S:
         return []
     alarm = view.launch is not None and view.launch.verdict.id in ALARMS

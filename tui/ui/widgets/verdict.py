@@ -48,7 +48,7 @@ def paint_verdict(view: View, width: int, height: int, *, timers: bool) -> list[
 
 
 def paint_timers(view: View) -> list[Line]:
-    """``log silent 1m 04s`` and ``nothing moved 58s``, run on since the snapshot while all hosts are heard."""
+    """``log silent 1m 04s`` and ``nothing moved 58s``, run on since the verdict while all hosts are heard."""
     if view.launch is None:
         return []
     verdict = view.launch.verdict
@@ -56,7 +56,7 @@ def paint_timers(view: View) -> list[Line]:
     rows: list[Line] = []
     held: Line = [] if view.live else [(" frozen", "info") if view.frozen else (" held", "warn")]
     for label, value in (("log silent", verdict.silent_s), ("nothing moved", verdict.still_s)):
-        now = None if value is None else value + view.carried_s
+        now = None if value is None else value + view.since_judged_s
         text = fmt.duration(0 if now is not None and now < STEADY_S else now)
         rows.append([(f"{label:<14}", "dim"), (f"{text:>7}", role), *held])
     return rows
@@ -131,7 +131,7 @@ def _sections(view: View, verdict: Verdict, width: int, upper: int) -> list[Sect
     if verdict.next_probe:
         sections.append(Section(3, _probe(verdict.next_probe, view.keys, width)))
     for i, deadline in enumerate(verdict.deadlines):
-        left = fmt.duration(deadline.in_s - view.carried_s)
+        left = fmt.duration(deadline.in_s - view.since_judged_s)
         kind = " (default)" if deadline.default else ""
         rows = _labelled("ends" if i == 0 else "", f"in {left}: {deadline.what}{kind}", "dim", width)
         sections.append(Section(5 if i == 0 else 9 + i, rows, least=int(i == 0)))

@@ -1,0 +1,75 @@
+"""How often launches are judged: every second while something may come of it, half as often at rest."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from tui.collect.host import Host
+from tui.collect.local import LocalChannel
+from tui.model import Launch, LaunchView, LogLine, LogUpdate, Sample, Verdict
+from tui.session.launches import AT_REST_AFTER_S, Launches
+from tui.session.plan import Plan
+
+
+def launches_that_are(verdict: str, monkeypatch: pytest.MonkeyPatch) -> Launches:
+    """Launches of which one has this verdict, since time 0, whatever is seen."""
+    here = Host("here", LocalChannel(), None)  # type: ignore[arg-type]  # it is never connected
+    watched = Launches(Plan(channels=()), {"here": here}, {}, look=_nothing, spawn=_not_begun, changed=lambda: None)
+
+    def judge(listed: object, now: float) -> tuple[list[LaunchView], list[Any]]:
+        return [LaunchView(Launch("one", "one", ("here",)), Verdict(now, verdict, since=0.0))], []
+
+    monkeypatch.setattr(watched._engine, "judge", judge)
+    return watched
+
+
+async def _nothing(host: str, what: str, arguments: object) -> dict[str, Any]:
+    return {}
+
+
+def _not_begun(work: Coroutine[Any, Any, None], name: str) -> None:
+    work.close()
+
+
+def judged_at(watched: Launches, start: float, samples: dict[float, Sample] | None = None) -> list[float]:
+    """When verdicts were made in ten seconds of one look a second."""
+    made: list[float] = []
+    for second in range(10):
+        t = start + second
+        if samples and t in samples:
+            watched.on_sample(samples[t])
+        watched.judge(t)
+        if not made or watched.views[0].verdict.t != made[-1]:
+            made.append(watched.views[0].verdict.t)
+    return made
+
+
+@pytest.mark.parametrize("verdict", ["hung", "crashed", "ended", "ready"])
+def test_what_has_come_to_rest_is_judged_half_as_often(verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = launches_that_are(verdict, monkeypatch)
+    assert len(judged_at(watched, 0.0)) == 10
+    watched.judge(AT_REST_AFTER_S + 9.0)
+    assert len(judged_at(watched, AT_REST_AFTER_S + 11.0)) == 5
+
+
+@pytest.mark.parametrize("verdict", ["progressing", "slow", "waiting", "suspect", "unknown"])
+def test_what_may_change_any_moment_is_judged_every_second(verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = launches_that_are(verdict, monkeypatch)
+    watched.judge(1000.0)
+    assert len(judged_at(watched, 1001.0)) == 10
+
+
+def test_news_ends_the_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line of the log or a process that has ended is judged with the next look; a sample without either is not."""
+    watched = launches_that_are("hung", monkeypatch)
+    watched.judge(1000.0)
+    watched.judge(1002.0)
+    line = Sample("here", 1003.0, 1003.0, 0.0, logs=(LogUpdate("/log", lines=(LogLine("on it goes", 1003.0),)),))
+    ended = Sample("here", 1006.0, 1006.0, 0.0, gone=((7, 70),))
+    still = Sample("here", 1009.0, 1009.0, 0.0, logs=(LogUpdate("/log", size=100.0),))
+    made = judged_at(watched, 1003.0, {1003.0: line, 1006.0: ended, 1009.0: still})
+    assert made[:3] == [1003.0, 1005.0, 1006.0]
+    assert 1009.0 not in made
