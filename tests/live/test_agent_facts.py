@@ -19,6 +19,7 @@ import pytest
 from tests.agent_client import AgentClient, identity_of
 from tests.conftest import missing
 from tests.dead_mount import DeadMount
+from tui.diagnose.lock_owner import owner_alive
 
 SLEEPER = "import sys, time; print('up', flush=True); time.sleep(120)"
 
@@ -58,8 +59,10 @@ def home(folder: Path, **more: str) -> dict[str, str]:
 
 
 def locks(agent: AgentClient, folder: Path, *pids: int) -> dict[str, dict[str, Any]]:
-    """Those below ``folder``, by their path in it: other launches' locks may lie in places that all share."""
-    rows = look(agent, "locks", *pids)["locks"]
+    """Those below ``folder``, by their path in it, with what is judged of their owners: other launches' locks may lie
+    in places that all share."""
+    answer = look(agent, "locks", *pids)
+    rows = [{**row, "owner_alive": owner_alive(row, answer)} for row in answer["locks"]]
     return {str(Path(row["path"]).relative_to(folder)): row for row in rows if row["path"].startswith(str(folder))}
 
 
@@ -71,7 +74,7 @@ def test_a_baton_that_nobody_has_open_has_a_dead_owner(agent: AgentClient, tmp_p
     with running(SLEEPER, env=home(tmp_path)) as rank:
         row = locks(agent, tmp_path, rank.pid)[".cache/torch_extensions/py311_cu128/cpu_adam/lock"]
     assert (row["kind"], row["owner_alive"], row["owner"], row["open_by"]) == ("baton", False, None, [])
-    assert 90000 <= row["age_s"] < 90100
+    assert 90000 <= row["age_s"] < 90100 and row["quiet_s"] == row["age_s"]
 
 
 BUILDER = """

@@ -208,12 +208,13 @@ def test_folders_by_the_file_system_that_they_lie_on() -> None:
 
 
 def test_locks_by_what_is_known_of_their_owner() -> None:
+    left = {"kind": "baton", "age_s": 7300.0, "owner_lives": False, "all_asked": True, "quiet_s": 60.0}
     locks = [
-        {"path": "/home/u/.cache/torch_extensions/a b/lock", "age_s": 7300.0, "owner_alive": False, "owner": None},
-        {"path": "/shared/hub/x.lock", "age_s": 5.0, "owner_alive": None, "owner": 3},
-        {"path": "/tmp/y.lock", "age_s": 5.0, "owner_alive": True, "owner": 3, "owner_comm": "python"},
+        {**left, "path": "/home/u/.cache/torch_extensions/a b/lock", "fs": "ext4", "owner": None},
+        {**left, "path": "/shared/lock", "fs": "nfs4", "owner": None},
+        {**left, "path": "/tmp/y.lock", "owner_lives": True, "owner": 3, "owner_comm": "python"},
     ]
-    one = seen(locks={"locks": locks})
+    one = seen(locks={"locks": locks, "whole_host": True, "launched_s": 1.0})
     stale = found(one, "without an owner")
     assert (stale.mark, stale.command) == ("problem", "rm '/home/u/.cache/torch_extensions/a b/lock'")
     assert found(one, "out of sight").mark == "unknown" and found(one, "held by pid 3 (python)").mark == "note"

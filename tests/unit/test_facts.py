@@ -14,6 +14,7 @@ from tests.simulated_launch import ASLEEP, SPIN, SPINNING, Doing, SimulatedLaunc
 from tests.unit.test_diagnose import Watch, loaded
 from tui.diagnose import facts
 from tui.diagnose.answers import Answers
+from tui.diagnose.lock_owner import owner_alive
 from tui.diagnose.observe import Scene
 from tui.errors import HostError
 from tui.model import Fact, Wanted
@@ -24,12 +25,17 @@ EIGHT = [4000 + rank for rank in range(8)]
 
 BATON = {
     "path": "/root/.cache/torch_extensions/py312_cu128/cpu_adam/lock", "kind": "baton", "age_s": 90061.2, "size": 0,
-    "fs": "ext4", "owner": None, "owner_alive": False, "waiters": [], "open_by": [], "concerns": EIGHT,
+    "fs": "ext4", "owner": None, "owner_lives": False, "all_asked": True, "made_here": None, "quiet_s": 90061.2,
+    "waiters": [], "open_by": [], "concerns": EIGHT,
 }  # fmt: skip
 HELD = {
     **BATON, "path": "/root/.triton/x.lock", "kind": "flock", "owner": 4711, "owner_comm": "python3",
-    "owner_state": "S", "owner_alive": True, "owner_cpu_s": 3.0, "waiters": [4002],
+    "owner_state": "S", "owner_lives": True, "owner_cpu_s": 3.0, "waiters": [4002],
 }  # fmt: skip
+
+
+SEEN = {"whole_host": True, "launched_s": 120.0}
+"""Beside the locks: all containers' processes were in sight, and the launch is two minutes old."""
 
 
 class Host:
@@ -130,7 +136,7 @@ async def test_launches_of_one_host_are_looked_at_together_and_a_look_that_fails
 
 def test_a_stale_baton_is_told_with_path_and_age() -> None:
     host = Host(loaded())
-    host.says["locks"] = {"locks": [BATON]}
+    host.says["locks"] = {"locks": [BATON], **SEEN}
     began = host.watch.sim.t
     host.watch.sim.doing = dict.fromkeys(range(8), POLLING)
     host.run(30)
@@ -144,24 +150,67 @@ def test_a_stale_baton_is_told_with_path_and_age() -> None:
     "why, row",
     [
         ("it is another launch's", {**BATON, "concerns": [77777]}),
-        ("who made it may live on another host", {**BATON, "owner_alive": None, "fs": "nfs4"}),
-        ("it is held", {**BATON, "owner_alive": True, "owner": 4711, "owner_comm": "ninja"}),
+        ("who made it may live on another host", {**BATON, "fs": "nfs4", "quiet_s": 60.0}),
+        ("it is held", {**BATON, "owner_lives": True, "owner": 4711, "owner_comm": "ninja"}),
     ],
 )
 def test_other_locks_prove_nothing(why: str, row: dict[str, Any]) -> None:
     host = Host(loaded())
-    host.says["locks"] = {"locks": [row]}
+    host.says["locks"] = {"locks": [row], **SEEN}
     host.watch.sim.doing = dict.fromkeys(range(8), POLLING)
     host.run(45)
     assert host.watch.now.cause != "stale_lock", why
     assert host.watch.first("hung") is None, why
 
 
+SOFT = {**BATON, "path": "/hub/x.lock", "kind": "soft", "owner": 99, "made_here": True, "quiet_s": None}
+
+
+@pytest.mark.parametrize(
+    "alive, row, around",
+    [
+        (False, BATON, {}),
+        (None, {**BATON, "age_s": 4.0}, {}),
+        (None, {**BATON, "all_asked": False}, {}),
+        (None, {**BATON, "quiet_s": 60.0}, {"whole_host": False}),
+        (False, BATON, {"whole_host": False}),
+        (False, {**BATON, "fs": "overlay"}, {"whole_host": False}),
+        (False, {**BATON, "fs": "lustre"}, {}),
+        (None, {**BATON, "fs": "lustre", "quiet_s": 3000.0}, {}),
+        (None, {**BATON, "fs": "lustre", "quiet_s": None}, {}),
+        (None, {**BATON, "fs": "lustre"}, {"launched_s": 100000.0}),
+        (False, SOFT, {}),
+        (None, {**SOFT, "made_here": False}, {}),
+        (None, SOFT, {"whole_host": False}),
+        (True, HELD, {}),
+        (None, {**HELD, "owner_lives": False}, {}),
+    ],
+)
+def test_an_owner_is_dead_where_nobody_who_could_be_it_is_out_of_sight(
+    alive: bool | None, row: dict[str, Any], around: dict[str, Any]
+) -> None:
+    """Not a lock just made; not where a container, another host or another user's process may have it, unless its
+    folder has been quiet for an hour; and no flock, which the kernel takes from the dead."""
+    assert owner_alive(row, {**SEEN, **around}) is alive
+    assert owner_alive({"kind": row["kind"], "owner_lives": False}, {}) is None, "what is missing is no proof"
+
+
+def test_a_recording_says_itself_whether_the_owner_lives() -> None:
+    """As it was judged then: recordings keep the fact, not what it was judged by."""
+    for alive in (True, False, None):
+        host = Host(loaded())
+        row = {"lock_file": "/c/lock", "lock_age_s": 262000, "lock_owner_pid_alive": alive}
+        host.watch.sim.facts.append(Fact(host.watch.sim.t, "lock_file", row))
+        host.watch.tick()
+        (lock,) = facts.lock_files(host.scene()) or []
+        assert lock.owner_alive is alive
+
+
 def test_sleep_that_is_not_that_of_who_polls_a_lock_needs_more_than_a_stale_lock() -> None:
     """A rendezvous wakes a hundred times a second, a heartbeat once: neither waits for the file that happens to lie."""
     for wakes in (100.0, 1.0):
         host = Host(loaded())
-        host.says["locks"] = {"locks": [BATON]}
+        host.says["locks"] = {"locks": [BATON], **SEEN}
         host.watch.sim.doing = dict.fromkeys(range(8), Doing(0.5, wchan="hrtimer_nanosleep", wakes=wakes))
         host.run(40)
         assert host.watch.first("hung") is None, wakes
@@ -170,7 +219,7 @@ def test_sleep_that_is_not_that_of_who_polls_a_lock_needs_more_than_a_stale_lock
 def test_a_lock_that_was_removed_is_not_held_against_the_launch() -> None:
     """The newest look replaces what an older one found."""
     host = Host(loaded())
-    host.says["locks"] = {"locks": [BATON]}
+    host.says["locks"] = {"locks": [BATON], **SEEN}
     host.watch.sim.doing = dict.fromkeys(range(8), Doing(0.5, wchan="hrtimer_nanosleep", wakes=1.0))
     host.run(16)
     assert facts.orphaned_lock(host.scene()) is not None
@@ -396,10 +445,10 @@ def test_what_a_host_says_is_cleaned() -> None:
         **BATON,
         "path": "/c/\x1b[31mred\u202e/lock",
         "owner_comm": "\x1b]0;x\x07sh",
-        "owner_alive": True,
+        "owner_lives": True,
         "owner": 7,
     }
-    (lock,) = [f.value for f in Answers().facts("locks", {"locks": [row]}, 1.0) if f.name == "lock_file"]
+    (lock,) = [f.value for f in Answers().facts("locks", {"locks": [row], **SEEN}, 1.0) if f.name == "lock_file"]
     assert "\x1b" not in str(lock) and "\u202e" not in str(lock)
 
 

@@ -68,9 +68,12 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
   error), in a helper, 10 s, answers bounded; ``looked``: the pids that were asked about.
 
   * ``locks``: ``{"locks": [{"path", "kind": "flock"|"baton"|"soft", "age_s", "size", "fs", "owner": pid|null,
-    "owner_alive": bool|null, "owner_comm", "owner_state", "owner_cpu_s" (with its descendants), "waiters", "open_by",
-    "concerns": [pid, ...]}]}``: lock files in the processes' own cache folders (:mod:`.caches`), and any that they wait
-    for in the kernel. ``concerns``: those whose environment leads to it, who hold it or wait for it.
+    "owner_lives", "owner_comm", "owner_state", "owner_cpu_s" (with its descendants), "all_asked": whether all processes
+    in sight that may have it could be asked, "made_here": whether a soft lock names this host|null, "quiet_s": since
+    the last write in the folder of a baton that nobody is seen with|null, "waiters", "open_by", "concerns": [pid,
+    ...]}], "whole_host": whether the processes of all containers are in sight, "launched_s": the age of the oldest of
+    ``procs``}``: lock files in the processes' own cache folders (:mod:`.caches`), and any that they wait for in the
+    kernel. ``concerns``: those whose environment leads to it, who hold it or wait for it.
   * ``surroundings`` (``left``: ``[[folders, [pid, ...]], ...]`` groups of processes that have ended): ``{"groups":
     [{"folders", "pids", "oom_kills", "memory_events", "memory_max", "memory_used" (bytes), "refaults" (pages),
     "quota_cores", "periods", "throttled", "throttled_s", "pressure"}], "shm": [{"free", "total" (bytes), "pids"}],

@@ -1,4 +1,4 @@
-"""Which lock files a launch may wait for, and whether anybody who could release them still lives.
+"""Which lock files a launch may wait for, who has them, and what of that could be seen.
 
 Three kinds are told apart. A *baton* (``torch/utils/file_baton.py``, copied by others) is a mere file called ``lock``:
 its maker keeps it open, so that nobody who has it open is nobody who will remove it. A *soft* lock (``filelock``)
@@ -18,25 +18,6 @@ MOST_LOCKS = 32
 MOST_ENTRIES = 4000
 MOST_FDS = 200000
 MOST_ENVIRONMENTS = 128
-SHARED_QUIET_S = 3600.0
-"""Of a folder that other hosts may write, too: nobody is at work in it when nothing was written for so long. Single
-files take compilers up to a quarter of an hour."""
-
-NETWORK = (
-    "nfs",
-    "nfs4",
-    "lustre",
-    "gpfs",
-    "beegfs",
-    "ceph",
-    "cifs",
-    "smb3",
-    "wekafs",
-    "9p",
-    "virtiofs",
-    "afs",
-    "pvfs2",
-)
 INIT_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
 _BATON = re.compile(r"\A(lock|lock_[\w.-]+)\Z")
@@ -44,7 +25,7 @@ _MAKER = re.compile(r"\A\s*(\d{1,7})\s+(\S*)")  # filelock/_soft.py since 3.25: 
 
 
 def look(request: "dict[str, Any]") -> "dict[str, Any]":
-    """``{"locks": [...], "looked": [pid, ...], "wall"}``; see the protocol for a lock's keys."""
+    """``{"locks": [...], "whole_host", "launched_s", "looked": [pid, ...], "wall"}``; see the protocol."""
     pids = [int(pid) for pid, _ in request["procs"]]
     table = Table()
     kernel = KernelLocks()
@@ -57,8 +38,13 @@ def look(request: "dict[str, Any]") -> "dict[str, Any]":
     candidates = sorted(found.values(), key=lambda file: (not file.waiters, not file.holders, file.mtime))[:MOST_LOCKS]
     _find_openers(candidates, table)
     mounts = Mounts()
-    rows = [_row(file, table, mounts, launched_s) for file in candidates]
-    return {"locks": rows, "looked": pids, "wall": round(time.time(), 3)}
+    return {
+        "locks": [_row(file, table, mounts) for file in candidates],
+        "whole_host": _all_in_sight(),
+        "launched_s": round(launched_s, 1),
+        "looked": pids,
+        "wall": round(time.time(), 3),
+    }
 
 
 class Table:
@@ -125,7 +111,7 @@ class File:
         self.holders: "list[int]" = []
         self.waiters: "list[int]" = []
         self.open_by: "list[int]" = []
-        self.seen_by_all = True
+        self.all_asked = True
         self.soft: "Match[str] | None" = None
         self.concerns: "set[int]" = set()
 
@@ -241,10 +227,10 @@ def _beginning(path: str) -> str:
 
 
 def _find_openers(files: "list[File]", table: Table) -> None:
-    """Which processes have the files open. A file whose maker's processes cannot all be asked is not seen by all."""
+    """Which processes have the files open. A file for which not all that may have it can be asked is marked."""
     names: "dict[str, list[File]]" = {}
     for file in files:
-        file.seen_by_all = os.geteuid() in (0, file.uid)  # others' processes may be hidden (proc(5), hidepid)
+        file.all_asked = os.geteuid() in (0, file.uid)  # others' processes may be hidden (proc(5), hidepid)
         names.setdefault(os.path.basename(file.path), []).append(file)
     if not names:
         return
@@ -275,25 +261,26 @@ def _uid(pid: int) -> "int | None":
 def _not_asked(files: "list[File]", uid: "int | None") -> None:
     for file in files:
         if uid is None or uid in (file.uid, 0):
-            file.seen_by_all = False
+            file.all_asked = False
 
 
-def _row(file: File, table: Table, mounts: "Mounts", launched_s: float) -> "dict[str, Any]":
-    age_s = max(0.0, time.time() - file.mtime)
+def _row(file: File, table: Table, mounts: "Mounts") -> "dict[str, Any]":
     kind = "flock" if file.holders else "baton" if file.baton else "soft"
     builders = _builders(file, table) if file.baton else []
     known = {"flock": file.holders, "baton": file.open_by + builders, "soft": _maker(file, table)}[kind]
     owners = [pid for pid in known if table.lives(pid)]
     owner = owners[0] if owners else next((pid for pid in known if pid > 0), None)
-    fs = mounts.kind(file.reached)
     row: "dict[str, Any]" = {
         "path": file.path,
         "kind": kind,
-        "age_s": round(age_s, 1),
+        "age_s": round(max(0.0, time.time() - file.mtime), 1),
         "size": file.size,
-        "fs": fs,
+        "fs": mounts.kind(file.reached),
         "owner": owner,
-        "owner_alive": True if owners else _dead(file, kind, fs, age_s, launched_s),
+        "owner_lives": bool(owners),
+        "all_asked": file.all_asked,
+        "made_here": _made_here(file) if kind == "soft" else None,
+        "quiet_s": _quiet_s(file) if kind == "baton" and not owners else None,
         "waiters": file.waiters[:64],
         "open_by": file.open_by[:64],
         "concerns": sorted(file.concerns),
@@ -303,17 +290,6 @@ def _row(file: File, table: Table, mounts: "Mounts", launched_s: float) -> "dict
         cpu_s = now.cpu_s + sum(table.stats[pid].cpu_s for pid in table.descendants(owners[0]))
         row.update(owner_comm=text(now.comm), owner_state=now.state, owner_cpu_s=round(cpu_s, 2))
     return row
-
-
-def _dead(file: File, kind: str, fs: str, age_s: float, launched_s: float) -> "bool | None":
-    """What it means that nobody is seen to have it: False where nobody can, None where somebody out of sight may."""
-    if kind == "flock" or not file.seen_by_all or age_s < 5.0:
-        return None
-    if kind == "soft":
-        return False if _made_here(file) and _all_in_sight() else None
-    if fs not in NETWORK and (_all_in_sight() or fs == "overlay"):
-        return False
-    return False if age_s > launched_s and _quiet_s(file) >= SHARED_QUIET_S else None
 
 
 def _maker(file: File, table: Table) -> "list[int]":
@@ -347,15 +323,15 @@ def _all_in_sight() -> bool:
         return False
 
 
-def _quiet_s(file: File) -> float:
-    """Seconds since anything beside the lock was written in its folder."""
+def _quiet_s(file: File) -> "float | None":
+    """Seconds since the lock or anything beside it was written; None where its folder cannot be listed."""
     newest = file.mtime
     try:
         for entry in list(os.scandir(os.path.dirname(file.reached)))[:MOST_ENTRIES]:
             newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
     except OSError:
-        return 0.0
-    return max(0.0, time.time() - newest)
+        return None
+    return round(max(0.0, time.time() - newest), 1)
 
 
 def _builders(file: File, table: Table) -> "list[int]":

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
+from tui.diagnose.lock_owner import owner_alive
+from tui.diagnose.untyped import number
 from tui.model import Fact
 from tui.safetext import clean
 
@@ -55,7 +57,7 @@ class Answers:
             value: dict[str, Any] = {
                 "lock_file": path,
                 "lock_age_s": number(row.get("age_s")),
-                "lock_owner_pid_alive": row.get("owner_alive") if isinstance(row.get("owner_alive"), bool) else None,
+                "lock_owner_pid_alive": owner_alive(row, answer),
                 "lock_kind": _word(row.get("kind")),
                 "lock_owner_pid": _pid(row.get("owner")),
                 "lock_owner_comm": _word(row.get("owner_comm")),
@@ -157,12 +159,6 @@ class Answers:
         if len(self._before) > LINES_KEPT:
             del self._before[next(iter(self._before))]
         return before if before is not None and t - before[0] <= high else None
-
-
-def number(value: object) -> float | None:
-    """A number that is none of JSON's oddities."""
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e18
-    return float(cast(float, value)) if known else None
 
 
 def _gained(row: Mapping[str, Any], before: Mapping[str, Any], key: str) -> float | None:

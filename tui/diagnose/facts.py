@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tui.diagnose import kernel_log
-from tui.diagnose.answers import number
 from tui.diagnose.observe import Scene
+from tui.diagnose.untyped import number
 from tui.diagnose.views import ASLEEP_PCT, ProcView
 from tui.model import Fact
 

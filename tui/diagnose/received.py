@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tui.diagnose.answers import number
+from tui.diagnose.untyped import number
 from tui.history import HostHistory
 
 FRESH_S = 45.0

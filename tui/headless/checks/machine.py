@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tui.collect.decode import integer, listed, mapped, number, text
+from tui.diagnose.lock_owner import owner_alive
 from tui.headless.checks.finding import Finding, Seen, ago, counted, gib, missing
 from tui.headless.checks.gpus import cards
 
@@ -107,12 +108,12 @@ def _space(seen: Seen) -> Iterator[Finding]:
 
 
 def _locks(seen: Seen) -> Iterator[Finding]:
-    stale = 0
-    for lock in map(mapped, listed(seen.answer("locks").get("locks"))):
+    stale, answer = 0, seen.answer("locks")
+    for lock in map(mapped, listed(answer.get("locks"))):
         path, age = text(lock.get("path")) or "", number(lock.get("age_s"))
         for_how_long = f", {ago(age)} old" if age is not None else ""
-        owner = integer(lock.get("owner"))
-        if lock.get("owner_alive") is False:
+        owner, alive = integer(lock.get("owner")), owner_alive(lock, answer)
+        if alive is False:
             stale += 1
             yield Finding(
                 "problem",
@@ -120,7 +121,7 @@ def _locks(seen: Seen) -> Iterator[Finding]:
                 "A launch that builds the same waits for it for ever. Nobody here has it: remove it:",
                 f"rm {shlex.quote(path)}",
             )
-        elif lock.get("owner_alive") is True:
+        elif alive is True:
             who = f"pid {owner}" + (f" ({text(lock.get('owner_comm'))})" if lock.get("owner_comm") else "")
             yield Finding("note", f"lock file held by {who}{for_how_long}: {path}", "A launch that needs it will wait.")
         else:
@@ -130,7 +131,7 @@ def _locks(seen: Seen) -> Iterator[Finding]:
                 "If no host or container that shares this folder builds there, remove it:",
                 f"rm {shlex.quote(path)}",
             )
-    if seen.answer("locks") and not stale:
+    if answer and not stale:
         yield Finding("ok", "no stale lock file in the cache folders of this login")
 
 
