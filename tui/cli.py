@@ -253,7 +253,7 @@ def _plan(options: argparse.Namespace, settings: Settings) -> Plan:
     options.hosts = settings.host_words(options.hosts)
     if settings.logs and not getattr(options, "log", None):
         options.log = settings.log_words(options.hosts)
-    return plan_hosts(options)
+    return replace(plan_hosts(options), least=settings.thresholds)
 
 
 def _watch(options: argparse.Namespace) -> Exit:

@@ -14,6 +14,7 @@ from tui.config.settings import Notices, load
 from tui.config.where import place_of
 from tui.errors import UsageError
 from tui.headless.config import example_text
+from tui.thresholds import Thresholds
 
 FULL = """\
 hosts = ["@train", "gpu09"]
@@ -31,6 +32,9 @@ gpu09 = ["/data/*.log", "/data/router.log"]
 stacks = "D"
 scroll.down = "s,down"
 "search.next" = "f6"
+
+[thresholds]
+suspect_s = 90
 
 [notices]
 bell = false
@@ -56,6 +60,7 @@ def test_all_that_it_may_say_is_read(tmp_path: Path) -> None:
     settings = load(config(tmp_path, FULL))
     assert settings.theme == "paper"
     assert settings.keys == {"stacks": "D", "scroll.down": "s,down", "search.next": "f6"}
+    assert settings.thresholds == Thresholds(suspect_s=90.0)
     assert settings.notices == Notices(bell=False, terminal="osc9", on_verdict=("notify", "--now"))
 
 
@@ -83,8 +88,18 @@ def test_logs_belong_to_the_hosts_that_are_watched(tmp_path: Path) -> None:
         ("\nhosts = = 1\n", "line 2, column 9", "this is not TOML (Invalid value); correct it there"),
         ("[groups\n", "line 1, column 8", "this is not TOML"),
         ('theme = "dusk"\nthem = "x"', "line 2, column 1", "there is no 'them'; did you mean 'theme'?"),
-        ("zzz = 1", "line 1, column 1", "there is no 'zzz'; known are hosts, groups, logs, theme, keys, notices"),
-        ("\n[thresholds]\nhung_s = 60", "line 2, column 2", "there is no 'thresholds'"),
+        (
+            "zzz = 1",
+            "line 1, column 1",
+            "there is no 'zzz'; known are hosts, groups, logs, theme, keys, thresholds, notices",
+        ),
+        ("[thresholds]\nhung = 60", "line 2, column 1", "there is no 'hung' in [thresholds]; did you mean 'hung_s'?"),
+        ("[thresholds]\nhung_s = true", "line 2, column 1", "must be a number of seconds from 0 to 86400"),
+        ("[thresholds]\nsuspect_s = -1", "line 2, column 1", "must be a number of seconds"),
+        ("[thresholds]\nsuspect_s = nan", "line 2, column 1", "must be a number of seconds"),
+        ('[thresholds]\nsuspect_s = "1m"', "line 2, column 1", "must be a number of seconds"),
+        ("[thresholds]\nhung_s = 60\nsuspect_s = 90", "line 2, column 1", "suspicion comes first"),
+        ("thresholds = 60", "line 1, column 1", "'thresholds' is a table"),
         ('hosts = "gpu01"', "line 1, column 1", "must be a list of texts"),
         ("hosts = [1]", "line 1, column 1", "must be a list of texts"),
         ('hosts = [\n  "a",\n  "-x"]', "line 1, column 1", "cannot begin with a dash"),
@@ -146,11 +161,13 @@ def test_the_example_can_be_used_as_it_is_and_with_all_of_it_taken_in(tmp_path: 
     settings = load(config(tmp_path, taken_in))
     assert settings.hosts and settings.groups and settings.logs and settings.theme and settings.keys
     assert settings.notices.on_verdict
+    assert settings.thresholds.suspect_s < settings.thresholds.hung_s
 
 
 def test_the_example_names_every_setting() -> None:
     named = set(re.findall(r"(?m)^#?\[?([a-z_]+)\]?(?: =|$)", example_text()))
-    assert {"hosts", "groups", "logs", "theme", "keys", "notices", *Notices.__dataclass_fields__} <= named
+    tables = {"hosts", "groups", "logs", "theme", "keys", "thresholds", "notices"}
+    assert {*tables, *Notices.__dataclass_fields__, *Thresholds.__dataclass_fields__} <= named
 
 
 def test_the_example_names_every_shipped_theme() -> None:
@@ -216,6 +233,7 @@ def test_the_file_and_its_parts_are_not_loaded_where_there_is_none(tmp_path: Pat
 import sys
 from pathlib import Path
 from tui.config.settings import load
+
 load(Path({str(tmp_path / "none")!r}))
 print(sorted({{"tomllib", "tomli", "difflib", "textual"}} & set(sys.modules)))
 """

@@ -12,9 +12,12 @@ from tui.config.settings import Notices, Settings
 from tui.config.where import place_in_error
 from tui.errors import UsageError
 from tui.safetext import clean
+from tui.thresholds import Thresholds
 
 T = TypeVar("T")
 Path_ = tuple[str, ...]
+
+MOST_PATIENCE_S = 86400.0
 
 TERMINAL_WAYS = ("osc9", "osc777")
 
@@ -60,6 +63,7 @@ def _settings(path: Path, text: str, data: Mapping[str, Any]) -> Settings:
         "logs": lambda keys, value: _table(keys, value, _logs),
         "theme": _string,
         "keys": lambda keys, value: _flat(keys, value),
+        "thresholds": _thresholds,
         "notices": _notices,
     }
     _only((), data, readers)
@@ -152,6 +156,18 @@ def _notices(keys: Path_, value: Any) -> Notices:
             ways = ', "osc9" or "osc777"' if key == "terminal" else ""
             raise _Wrong((*keys, key), f"{key!r} is {one!r} but must be true or false{ways}.")
     return Notices(**checked)
+
+
+def _thresholds(keys: Path_, value: Any) -> Thresholds:
+    table = _mapping(keys, value)
+    _only(keys, table, Thresholds.__dataclass_fields__)
+    for key, one in table.items():
+        if isinstance(one, bool) or not isinstance(one, (int, float)) or not 0 <= one <= MOST_PATIENCE_S:
+            most = f"{MOST_PATIENCE_S:.0f}"
+            raise _Wrong((*keys, key), f"{key!r} is {one!r} but must be a number of seconds from 0 to {most}.")
+    if "hung_s" in table and table["hung_s"] < table.get("suspect_s", 0):
+        raise _Wrong((*keys, "hung_s"), "'hung_s' is below 'suspect_s', but suspicion comes first.")
+    return Thresholds(**{key: float(one) for key, one in table.items()})
 
 
 def _command(keys: Path_, value: Any) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tui.errors import UsageError
 from tui.safetext import clean
+from tui.thresholds import RULES_ALONE, Thresholds
 
 
 def folder() -> Path:
@@ -50,6 +51,7 @@ class Settings:
     keys: Mapping[str, str] = field(default_factory=dict[str, str])
     """Key by the id of the binding; the interface knows which ids there are."""
 
+    thresholds: Thresholds = RULES_ALONE
     notices: Notices = Notices()
 
     def wrong(self, keys: Sequence[str], words: str) -> UsageError:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tui.thresholds import RULES_ALONE, Thresholds
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,11 +24,12 @@ def diagnose(
     now: float,
     previous: Verdict | None = None,
     usual: Mapping[PhaseId, tuple[Usual, ...]] | None = None,
+    least: Thresholds = RULES_ALONE,
 ) -> Diagnosis:
     """Judge ``launch`` at ``now``, in seconds on the monitor's timeline. See :mod:`tui.diagnose.verdict`."""
     from tui.diagnose.verdict import diagnose as judge_now  # the history imports the log reader of this package
 
-    return judge_now(history, launch, now, previous, usual)
+    return judge_now(history, launch, now, previous, usual, least)
 
 
 def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan, ...]:

@@ -219,10 +219,10 @@ def _log_only(scene: Scene) -> Judgement:
         return Judgement("unknown", reasons=[f"watched for {scene.watched_s:.0f} s only; its log was still before"])
     if scene.gpu_kinds.get("works"):
         return Judgement("slow", "weak", reasons=[f"no process of it can be seen; {seen.gpus(scene)}", silence(scene)])
-    if silent >= GPU_ONLY_SUSPECT_S and scene.gpu_kinds.keys() == {"spins"}:
+    if silent >= max(GPU_ONLY_SUSPECT_S, scene.least.suspect_s) and scene.gpu_kinds.keys() == {"spins"}:
         reasons = [f"{seen.gpus(scene)}; {silence(scene)}", "no process of it can be seen to say more"]
         return Judgement("suspect", "weak", LIKELY.get(scene.phase), reasons, probe="snapshot", quiet_s=silent)
-    if silent >= LOG_ONLY_SUSPECT_S.get(scene.phase, LOG_ONLY_ELSE_S):
+    if silent >= max(LOG_ONLY_SUSPECT_S.get(scene.phase, LOG_ONLY_ELSE_S), scene.least.suspect_s):
         reasons = [f"log still for {silent:.0f} s in {scene.phase}", "no process or GPU of it can be seen to say more"]
         cause = LIKELY.get(scene.phase)
         return Judgement("suspect", "weak", cause, reasons, probe="snapshot", quiet_s=silent)

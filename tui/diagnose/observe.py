@@ -21,6 +21,7 @@ from tui.diagnose.views import CONTEXT_MIB, LOOK_S, MB, GpuView, ProcView
 from tui.history import History, HostHistory, LogTrack, ProcTrack
 from tui.model import Fact, Launch, Member, PhaseId, Usual
 from tui.numbers import mean
+from tui.thresholds import RULES_ALONE, Thresholds
 from tui.track import COVERED
 
 _STOPPED, _TRACED, _ZOMBIE, _DEAD = (float(ord(letter)) for letter in "TtZX")
@@ -45,9 +46,11 @@ class Scene:
         launch: Launch,
         now: float,
         usual: Mapping[PhaseId, tuple[Usual, ...]] | None = None,
+        least: Thresholds = RULES_ALONE,
     ) -> None:
         self.history, self.launch, self.now = history, launch, now
         self.usual = usual or {}
+        self.least = least
         self.unmoved_s = 0.0
         """For how many observed seconds nothing has moved that no wait looks like, as carried from the step before."""
         self.rest: Mapping[str, Any] = {}
@@ -86,7 +89,7 @@ class Scene:
         members = tuple(member for member in self.launch.members if member.host in fresh)
         logs = tuple(log for log in self.launch.logs if log.host in fresh)
         launch = replace(self.launch, hosts=tuple(fresh), members=members, logs=logs)
-        return Scene(self.history, launch, self.now, self.usual)
+        return Scene(self.history, launch, self.now, self.usual, self.least)
 
     @cached_property
     def watched_s(self) -> float:

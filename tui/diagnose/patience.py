@@ -1,4 +1,5 @@
-"""What past launches add to the patience with a stall: they delay what rests on silence, and speak for nothing.
+"""What past launches, and the user, add to the patience with a stall: they delay what rests on silence, and speak for
+nothing.
 
 A baseline is no evidence: that a phase takes longer than usual does not make it a hang, and once it does, the launch is
 judged as if nothing were known of others. What speaks for itself (a dead rank, a lock whose owner is dead) never waits.
@@ -16,13 +17,20 @@ ROOM = 1.25
 
 
 def patient(scene: Scene, suspect_s: float, hung_s: float) -> tuple[float, float]:
-    """The quiet seconds until suspect and until hung, both later by what a usual silence of this phase asks for.
+    """The quiet seconds until suspect and until hung, both later by what a usual silence of this phase asks for, and by
+    what the user does.
 
     Not how long the phase takes but how long nobody was seen at work in it counts: twenty minutes of loading in which
     somebody always reads do not excuse one of silence.
     """
     delay = max(0.0, ROOM * usual_quiet_s(scene) - suspect_s)
-    return suspect_s + delay, hung_s + delay
+    return no_sooner(scene, suspect_s + delay, hung_s + delay)
+
+
+def no_sooner(scene: Scene, suspect_s: float, hung_s: float) -> tuple[float, float]:
+    """The quiet seconds until suspect and until hung, neither of them before the user's own."""
+    suspect_s = max(suspect_s, scene.least.suspect_s)
+    return suspect_s, max(hung_s, scene.least.hung_s, suspect_s)
 
 
 def usual_quiet_s(scene: Scene) -> float:

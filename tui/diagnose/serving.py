@@ -10,6 +10,7 @@ from tui.diagnose.clock import Clock
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
+from tui.diagnose.patience import no_sooner
 from tui.diagnose.phases import title
 from tui.diagnose.rest import note_rest
 from tui.diagnose.stall import SUSPECT_S, hung_after_s, stall_reasons, standing
@@ -31,10 +32,11 @@ def served(scene: Scene, clock: Clock) -> Judgement:
     scene.rest = clock.rest
     stuck = _request(scene, "collective_spin") or _request(scene, "rank_wait")
     clock.note(scene, solid_t=None if stuck is not None else scene.now)
-    if stuck is None or clock.quiet_s < SUSPECT_S * _PATIENCE:
+    suspect_s, hung_s = no_sooner(scene, SUSPECT_S * _PATIENCE, hung_after_s(_PATIENCE))
+    if stuck is None or clock.quiet_s < suspect_s:
         return _ready(clock)
     asked = scene.run.request_t is not None or clock.rested or stuck.cause != "collective_spin"
-    hung = clock.quiet_s >= hung_after_s(_PATIENCE) and asked
+    hung = clock.quiet_s >= hung_s and asked
     telling = next(p.seen for p in stuck.predictions if p.outcome == "fits")
     rest = [reason for reason in stall_reasons(scene) if reason not in telling]
     reasons = [f"ready, but a request does not end: {telling}", *rest]

@@ -18,6 +18,7 @@ from tui.diagnose.stack_facts import heed
 from tui.diagnose.wanted import wanted
 from tui.history import History
 from tui.model import Diagnosis, Launch, PhaseId, RankPhase, Usual, Verdict
+from tui.thresholds import RULES_ALONE, Thresholds
 
 OVER = frozenset({"ready", "ended"})
 """Nothing is left to be done about what slowed the start."""
@@ -36,14 +37,15 @@ def diagnose(
     now: float,
     previous: Verdict | None = None,
     usual: Mapping[PhaseId, tuple[Usual, ...]] | None = None,
+    least: Thresholds = RULES_ALONE,
 ) -> Diagnosis:
     """Judge ``launch`` at ``now`` (seconds on the monitor's timeline) from what ``history`` holds.
 
     Pure: no clock, no I/O; what must outlive a step is in ``previous.memory``. ``usual`` is what the phases of past
-    launches like it took, where that is known: it only ever makes more patient. The facts wanted are for the session to
-    fetch, as fast as it sees fit.
+    launches like it took, where that is known, ``least`` what its user asks for: both only ever make more patient. The
+    facts wanted are for the session to fetch, as fast as it sees fit.
     """
-    scene = Scene(history, launch, now, usual)
+    scene = Scene(history, launch, now, usual, least)
     memory = dict(previous.memory) if previous is not None else {}
     clock = Clock(memory, scene)
     judgement = heed(scene, clock, judge(scene, clock))

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from tui.config.settings import Settings, load
 from tui.errors import Exit
+from tui.thresholds import Thresholds
 
 if TYPE_CHECKING:
     from tui.ui.app import GputopApp
     from tui.ui.session_like import SessionLike
 
-LEAD = 10
+LEAD = 12
 
 
 def run(*, example: bool) -> Exit:
@@ -76,11 +77,18 @@ def _rows(settings: Settings, app: GputopApp) -> Iterable[str]:
     yield _row("", [f"yours go into {path.parent / 'themes' if path else 'themes'}, from a copy of one in {shipped()}"])
     keys = [f"{id} = {app.keys[id]!r}" for id in app.keys.remapped]
     yield _row("keys", keys or ["as the help in the monitor shows them"])
+    yield _row("thresholds", _thresholds(settings.thresholds))
     notices = settings.notices
     on = [name for name in ("title", "bell", "terminal", "desktop") if getattr(notices, name)]
     yield _row("notices", on or ["none"])
     if notices.on_verdict:
         yield _row("", ["on_verdict:", *notices.on_verdict])
+
+
+def _thresholds(least: Thresholds) -> list[str]:
+    asked = {"suspect": least.suspect_s, "hung": max(least.suspect_s, least.hung_s)}
+    said = [f"{word} no sooner than after {s:g} s without movement" for word, s in asked.items() if s]
+    return said or ["the rules' own"]
 
 
 def _row(label: str, words: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from tui.history import History
 from tui.model import HostView, Launch, LaunchView, LogView, PhaseId, Sample, Usual, Verdict, Wanted
 from tui.session.book import HostBook
 from tui.session.course import CourseRecorder
+from tui.thresholds import RULES_ALONE, Thresholds
 
 
 @dataclass(slots=True)
@@ -35,12 +36,15 @@ class Engine:
         books: Iterable[HostBook],
         markers: Callable[[], Markers] = load,
         usual: Callable[[Launch], Mapping[PhaseId, tuple[Usual, ...]]] = nothing_usual,
+        least: Thresholds = RULES_ALONE,
     ) -> None:
         """``books``: of the hosts that samples come from. ``markers`` gives what logs are read by; it is asked when the
-        first line comes. ``usual`` gives what past launches like one took; it is asked at every verdict."""
+        first line comes. ``usual`` gives what past launches like one took; it is asked at every verdict.
+        ``least``: no launch is called suspect or hung sooner."""
         self.history = History(markers)
         self._markers = markers
         self._usual = usual
+        self._least = least
         self.books = {book.name: book for book in books}
         self._judged: dict[str, _Judged] = {}
 
@@ -56,7 +60,7 @@ class Engine:
         for launch in launches:
             judged = self._judged.setdefault(launch.id, _Judged(seen_since=now))
             usual = self._usual(launch)
-            diagnosis = diagnose(self.history, launch, now, judged.verdict, usual)
+            diagnosis = diagnose(self.history, launch, now, judged.verdict, usual, self._least)
             judged.verdict = diagnosis.verdict
             wanted += diagnosis.wanted
             views.append(replace(self._view(launch, judged, diagnosis.verdict, now), usual=usual))

@@ -54,7 +54,7 @@ class Launches:
         self._changed = changed
         self._markers = OwnMarkers()
         self._baselines = Baselines()
-        self._engine = Engine(books.values(), self._markers, self._baselines.usual)
+        self._engine = Engine(books.values(), self._markers, self._baselines.usual, plan.least)
         self._discovery = Discovery(pids=plan.pids, logs=plan.logs, ports=plan.ports)
         self._follower = Follower(hosts, self._discovery, self._markers)
         self._capture = Capture(hosts, self._on_dump)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tui.collect.local import LocalChannel
 from tui.errors import UsageError
+from tui.thresholds import RULES_ALONE, Thresholds
 
 if TYPE_CHECKING:
     from tui.collect.channel import Channel
@@ -21,13 +22,14 @@ LOCAL_NAMES = ("localhost", ".")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``pids`` and ``logs`` are (host or None for any host, value)."""
+    """``pids`` and ``logs`` are (host or None for any host, value). ``least`` is the user's own patience."""
 
     channels: tuple[tuple[str, Channel], ...]
     interval_s: float = 1.0
     pids: tuple[tuple[str | None, int], ...] = ()
     logs: tuple[tuple[str | None, str], ...] = ()
     ports: tuple[int, ...] = ()
+    least: Thresholds = RULES_ALONE
 
     def start_local(self) -> None:
         """Start the agent on this machine now, before slower imports; elsewhere it starts with the connection."""
