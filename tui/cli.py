@@ -315,10 +315,11 @@ def _show(
     open_demo: Callable[[], SessionLike] | None = None,
 ) -> Exit:
     gc.disable()  # nothing that is imported now becomes garbage; the application collects again once it stands
+    from tui.config.choices import Kept
     from tui.ui.app import GputopApp
     from tui.ui.first_run import is_first_run
 
-    app = GputopApp(open_session, theme=theme, settings=settings, open_demo=open_demo, hint=is_first_run())
+    app = GputopApp(open_session, theme=theme, settings=settings, open_demo=open_demo, hint=is_first_run(), kept=Kept())
     return Exit(app.run() or Exit.READY)
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.ui.layout import Needs, Rect, plan
+from tui.ui.layout import Needs, Rect, columns, plan
 
+PANES = ("gpus", "processes", "evidence", "timeline", "log")
 NEEDS = st.builds(
     Needs,
     launch=st.booleans(),
@@ -19,7 +20,8 @@ NEEDS = st.builds(
     gpu_rows_compact=st.integers(1, 80),
     process_rows=st.integers(1, 600),
     full=st.sampled_from([None, "log", "gpus", "evidence", "processes", "timeline"]),
-    hidden=st.frozensets(st.sampled_from(["log", "gpus", "evidence", "processes", "timeline"])),
+    hidden=st.frozensets(st.sampled_from(PANES)),
+    order=st.sampled_from([()]) | st.permutations(PANES).map(tuple),
 )
 
 
@@ -66,6 +68,22 @@ def test_a_hidden_pane_is_gone_and_the_others_keep_their_order(width: int, heigh
     places = [[(rects[name].x, rects[name].y) for name in both] for rects in (whole, without)]
     order = [sorted(range(len(both)), key=lambda i, where=where: where[i]) for where in places]
     assert order[0] == order[1]
+
+
+@pytest.mark.parametrize(("width", "height"), [(200, 50), (120, 50), (80, 24), (48, 40), (48, 12)])
+def test_panes_in_another_order_keep_their_columns_and_their_rows(width: int, height: int) -> None:
+    usual = plan(width, height, Needs(True, True, 10, 9, 12))
+    turned = plan(width, height, Needs(True, True, 10, 9, 12, order=PANES[::-1]))
+    assert {name: rect._replace(y=0) for name, rect in usual.items()} == {
+        name: rect._replace(y=0) for name, rect in turned.items()
+    }
+    stands = {frozenset(column): column for column in columns(_panes(turned))}
+    assert all(stands[frozenset(column)] == column[::-1] for column in columns(_panes(usual)))
+    assert max(r.y + r.height for r in turned.values()) == max(r.y + r.height for r in usual.values())
+
+
+def _panes(rects: dict[str, Rect]) -> dict[str, Rect]:
+    return {name: rect for name, rect in rects.items() if name in PANES}
 
 
 def test_twelve_rows_hold_verdict_phase_gpus_and_log() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from tui.config.choices import Kept
 from tui.config.settings import Settings, load
 from tui.errors import Exit
 from tui.thresholds import Thresholds
@@ -47,7 +48,7 @@ def _as_the_screen_would(settings: Settings) -> GputopApp:
     def no_session() -> SessionLike:
         raise AssertionError("the application is not run")
 
-    return GputopApp(no_session, settings=settings)
+    return GputopApp(no_session, settings=settings, kept=Kept())
 
 
 def _marker_failures(settings: Settings) -> list[str]:
@@ -72,7 +73,8 @@ def _rows(settings: Settings, app: GputopApp) -> Iterable[str]:
         yield _row("group", [f"@{name}", *hosts])
     for host, paths in settings.logs.items():
         yield _row("log", [host, *paths])
-    yield _row("theme", [app.theme + ("" if settings.theme else " (suits this terminal)")])
+    why = "chosen in the monitor" if app.theme in Kept().choices.themes.values() else "suits this terminal"
+    yield _row("theme", [app.theme + ("" if settings.theme else f" ({why})")])
     yield _row("", [f"there are {', '.join(app.theme_names)}"])
     yield _row("", [f"yours go into {path.parent / 'themes' if path else 'themes'}, from a copy of one in {shipped()}"])
     keys = [f"{id} = {app.keys[id]!r}" for id in app.keys.remapped]

@@ -8,6 +8,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES
 
+from tui.config.choices import NOTHING_CHOSEN, Kept
 from tui.config.settings import NO_NOTICES, Settings
 from tui.errors import Exit, GputopError, UsageError
 from tui.notices.notifier import Notifier
@@ -70,6 +72,7 @@ class GputopApp(App[Exit]):
 
     ``open_session`` is called when the first picture stands, so that what a session imports is not waited for.
     ``theme`` is the name of a theme, before that of ``settings``. ``hint`` greets a first-time user.
+    ``kept`` holds what was chosen before, and keeps what is chosen now.
     ``open_demo`` opens the session of the demo, which is offered where there is nothing else to see.
 
     Raises: UsageError where there is no such theme, or a key of ``settings`` cannot be used.
@@ -87,8 +90,11 @@ class GputopApp(App[Exit]):
         settings: Settings | None = None,
         hint: bool = False,
         open_demo: Callable[[], SessionLike] | None = None,
+        kept: Kept | None = None,
     ) -> None:
         super().__init__()
+        self._kept = kept
+        self._before = kept.choices if kept is not None else NOTHING_CHOSEN
         settings = settings or Settings(notices=NO_NOTICES)
         self.keys = _keys(settings)
         self.set_keymap(self.keys.keymap)
@@ -130,7 +136,10 @@ class GputopApp(App[Exit]):
             words = f"There is no theme {name!r}; there are {', '.join(self.theme_names)}."
             raise UsageError(words) if wanted else settings.wrong(("theme",), words)
         few = self.console.color_system == "standard"
-        self.theme = name or themes.fitting(colours=not self.no_color, few=few)
+        self._fitting = themes.fitting(colours=not self.no_color, few=few)
+        chosen = self._before.themes.get(self._fitting)
+        self.theme = name or (chosen if chosen in self.theme_names else None) or self._fitting
+        self._theme_first = self.theme
         for builtin in BUILTIN_THEMES:
             self.unregister_theme(builtin)
         self.palette = make_palette(self.get_css_variables())
@@ -195,7 +204,7 @@ class GputopApp(App[Exit]):
     # ----------------------------------------------------------------------------------------------------- snapshots
 
     def get_default_screen(self) -> Screen[Any]:
-        return MainScreen()
+        return MainScreen(self._before)
 
     @property
     def main(self) -> MainScreen:
@@ -274,7 +283,17 @@ class GputopApp(App[Exit]):
             offers_demo=offer,
         )
 
+    def _keep(self) -> None:
+        """Keep what is chosen now. A theme that is only passed in the palette is not, nor is that of the start."""
+        if self._kept is None or self._theme_before is not None:
+            return
+        chosen = self.main.chosen(self._before)
+        if self.theme != self._theme_first:
+            chosen = replace(chosen, themes={**chosen.themes, self._fitting: self.theme})
+        self._kept.keep(chosen)
+
     def _tick(self) -> None:
+        self._keep()
         view = self.view
         if self._dirty and not self.moment.held:
             self.draw()
@@ -401,6 +420,15 @@ class GputopApp(App[Exit]):
         name = focused.id if isinstance(focused, Pane) and self.main.full is None else None
         for pane in [name] if name else list(self.main.hidden):
             self.main.toggle(pane)
+
+    def action_move_pane(self, direction: int) -> None:
+        focused = self.main.focused
+        if self.screen is not self.main or self.main.full is not None:
+            return
+        if not isinstance(focused, Pane) or focused.id is None:
+            self.notify(f"{self.keys['pane.next']} chooses the pane that is moved.", markup=False)
+        elif not self.main.move(focused.id, direction):
+            self.notify(f"No pane stands {'below' if direction > 0 else 'above'} it in its column.", markup=False)
 
     def action_scroll(self, rows: int) -> None:
         self.main.active_pane.scroll_rows(rows)
@@ -556,6 +584,7 @@ class GputopApp(App[Exit]):
 
     async def _leave(self, code: Exit) -> None:
         """Give the session a moment to end in order, and go whether or not it has."""
+        self._keep()
         if not self.is_headless:
             self._deadline.start(self)
         if self.session is not None:
@@ -569,6 +598,8 @@ class GputopApp(App[Exit]):
         try:
             return super().run(*args, **kwargs)
         finally:
+            if self._kept is not None:
+                self._kept.close()
             self._deadline.cancel()
             self._give_back()
 

@@ -34,6 +34,8 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
             _bind("enter", "open_focused", "pane.open", "open the pane in full"),
             _bind("escape", "leave_pane", "pane.back", "back to the whole screen", "esc"),
             _bind("x", "hide_pane", "pane.hide", "hide the pane that has the focus; without one, show all"),
+            _bind("K", "move_pane(-1)", "pane.up", "move the pane that has the focus up"),
+            _bind("J", "move_pane(1)", "pane.down", "move it down"),
             _bind("l", "open('log')", "open.log", "log in full"),
             _bind("p", "open('processes')", "open.processes", "ranks and processes in full"),
             _bind("e", "open('evidence')", "open.evidence", "evidence: rival explanations and what refutes them"),

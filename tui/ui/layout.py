@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -26,6 +27,8 @@ class Needs:
     """The pane that is open in full."""
     hidden: frozenset[str] = frozenset()
     """Panes that are not wanted; the others take their room, in their usual order."""
+    order: tuple[str, ...] = ()
+    """All panes, as those of a column shall stand below each other; empty for the usual order."""
 
 
 WIDE, MEDIUM, NARROW = 160, 100, 60
@@ -70,10 +73,11 @@ def plan(width: int, height: int, needs: Needs) -> dict[str, Rect]:
     if not needs.launch:
         return {**rects, "gpus": area}
     if height < TINY:
-        return {**rects, **_rows(area, needs)}
+        return {**rects, **_ordered(_rows(area, needs), needs.order, 0)}
     beside = not {"evidence", "timeline"} <= needs.hidden and not {"gpus", "processes"} <= needs.hidden
     roomy = width >= WIDE and area.height >= LOG_LEAST + min(needs.gpu_rows, needs.gpu_rows_compact, 10) + 6
-    return {**rects, **(_two_columns(area, needs, air) if roomy and beside else _stack(area, needs, air))}
+    panes = _two_columns(area, needs, air) if roomy and beside else _stack(area, needs, air)
+    return {**rects, **_ordered(panes, needs.order, air)}
 
 
 def phase_rows(width: int, height: int) -> int:
@@ -131,6 +135,27 @@ def _two_columns(area: Rect, needs: Needs, air: int) -> dict[str, Rect]:
     if with_log:
         rects["log"] = Rect(area.x, area.y + top + air, area.width, area.height - top - air)
     return rects
+
+
+def columns(rects: Mapping[str, Rect]) -> list[list[str]]:
+    """The panes that stand below each other, from the top."""
+    found: dict[tuple[int, int], list[str]] = {}
+    for pane in sorted(rects, key=lambda pane: rects[pane].y):
+        found.setdefault((rects[pane].x, rects[pane].width), []).append(pane)
+    return list(found.values())
+
+
+def _ordered(rects: dict[str, Rect], order: tuple[str, ...], air: int) -> dict[str, Rect]:
+    """The panes of each column in another order, each with the rows it has; ``air``: the blank rows between them."""
+    if not order:
+        return rects
+    placed: dict[str, Rect] = {}
+    for column in columns(rects):
+        y = rects[column[0]].y
+        for pane in sorted(column, key=order.index):
+            placed[pane] = rects[pane]._replace(y=y)
+            y += rects[pane].height + air
+    return placed
 
 
 def _wanted(panes: list[tuple[str, int]], hidden: frozenset[str]) -> list[tuple[str, int]]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from textual.app import ComposeResult
 from textual.events import Resize, ScreenResume
 from textual.screen import Screen
 
-from tui.ui.layout import NARROW, Needs, Rect, plan
+from tui.config.choices import NOTHING_CHOSEN, Choices
+from tui.ui.layout import NARROW, Needs, Rect, columns, plan
 from tui.ui.view import View
 from tui.ui.widgets.evidence import EvidencePane
 from tui.ui.widgets.footer import FooterLine
@@ -26,7 +29,8 @@ CALM = frozenset({"progressing", "slow", "ready", "ended"})
 class MainScreen(Screen[None]):
     AUTO_FOCUS = ""
 
-    def __init__(self) -> None:
+    def __init__(self, choices: Choices = NOTHING_CHOSEN) -> None:
+        """``choices``: what was chosen before; what of it is unknown here is passed over."""
         super().__init__()
         self.log_pane = LogPane(id="log")
         self.timeline = TimelinePane(id="timeline")
@@ -47,7 +51,10 @@ class MainScreen(Screen[None]):
         )
         self.prompt = Prompt(id="prompt")
         self.full: str | None = None
-        self.hidden: set[str] = set()
+        self.hidden = set(choices.hidden_panes) & self.panes.keys()
+        self.order = list(dict.fromkeys(p for p in (*choices.pane_order, *self.panes) if p in self.panes))
+        """All panes; those of a column stand below each other in this order."""
+        self.ranks.choose(choices.ranks_order, choices.hidden_columns)
         self._rects: dict[str, Rect] = {}
 
     def compose(self) -> ComposeResult:
@@ -98,6 +105,7 @@ class MainScreen(Screen[None]):
             process_rows=2 + max(1, len(view.processes)),
             full=self.full,
             hidden=frozenset(self.hidden),
+            order=tuple(self.order),
         )
 
     def on_resize(self, event: Resize) -> None:
@@ -139,8 +147,31 @@ class MainScreen(Screen[None]):
             self.set_focus(None)
         self.show(app_of(self).view)
 
+    def move(self, name: str, direction: int) -> bool:
+        """Let a pane change places with the one above it (-1) or below (1); false where there is none."""
+        rects = {pane: rect for pane, rect in self._rects.items() if pane in self.panes}
+        column = next((column for column in columns(rects) if name in column), [name])
+        index = column.index(name) + direction
+        if not 0 <= index < len(column):
+            return False
+        here, there = self.order.index(name), self.order.index(column[index])
+        self.order[here], self.order[there] = self.order[there], self.order[here]
+        self.show(app_of(self).view)
+        return True
+
+    def chosen(self, before: Choices) -> Choices:
+        """``before``, with what is chosen on this screen."""
+        order = tuple(self.order)
+        return replace(
+            before,
+            hidden_panes=tuple(sorted(self.hidden)),
+            pane_order=() if order == tuple(self.panes) else order,
+            hidden_columns=tuple(sorted(self.ranks.hidden)),
+            ranks_order=self.ranks.order_words if self.ranks.order else "",
+        )
+
     def step_focus(self, direction: int) -> None:
-        shown = [p for p in self.panes.values() if p.display]
+        shown = [self.panes[name] for name in self.order if self.panes[name].display]
         if not shown:
             return
         current = self.focused

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -140,6 +140,11 @@ class ProcessPane(Pane):
         super().__init__(id=id)
         self.order = 0
         self.hidden: set[str] = set()
+
+    def choose(self, order: str, hidden: Iterable[str]) -> None:
+        """The order of these words and without these columns; what is not known is passed over."""
+        self.order = next((i for i, (words, _) in enumerate(ORDERS) if words == order), 0)
+        self.hidden = set(hidden) & set(CHOOSABLE)
 
     def next_order(self) -> None:
         self.order = (self.order + 1) % len(ORDERS)
