@@ -8,12 +8,14 @@ import resource
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.simulated_launch import SimulatedLaunch
+from tui.headless.checks.past import past
 from tui.history import History
 from tui.model import LaunchView, Verdict
 from tui.record import netfs, store
@@ -255,6 +257,71 @@ def _check(holds: bool) -> None:
 async def test_a_state_folder_that_cannot_be_is_no_baseline(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     assert await slowest_turn(Baselines(tmp_path / "file" / "state"), 0.2) < 0.25
+
+
+# ----------------------------------------------------------------------------------------------- what doctor says of it
+
+
+def said_of(folder: Path) -> str:
+    return " ".join(f"{finding.text} {finding.do} {finding.command}" for finding in past(folder))
+
+
+@pytest.mark.parametrize(
+    ("course", "words"),
+    [
+        ("garbage", "file is not a database"),
+        ("half", "malformed"),
+        ("later", "schema 2 is later than 1"),
+        ("folder", "unable to open database file"),
+    ],
+)
+def test_doctor_says_that_the_file_cannot_be_used_and_what_to_do(tmp_path: Path, course: str, words: str) -> None:
+    path = tmp_path / "launches.sqlite"
+    for n in range(20):
+        Store(tmp_path).keep(f"boot {n} 77", LIKE, [Phase("weight_load", k, Took(1.0, None)) for k in range(50)])
+    if course == "garbage":
+        path.write_bytes(b"no database at all, but long enough to look like one" * 40)
+    elif course == "half":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    elif course == "later":
+        with sqlite3.connect(path) as base:
+            base.execute(f"PRAGMA user_version = {store.SCHEMA + 1}")
+    else:
+        path.unlink()
+        path.mkdir()
+    before = sorted(tmp_path.iterdir())
+    (finding,) = past(tmp_path)
+    assert words in finding.text and str(path) in finding.text
+    assert sorted(tmp_path.iterdir()) == before, "it only looks"
+    subprocess.run(["sh", "-c", finding.command], check=True)
+    assert past(tmp_path) == []
+    Store(tmp_path).keep("boot 1 77", LIKE, LOADED)
+    assert seconds(tmp_path) == [40.0]
+
+
+def test_doctor_says_nothing_where_all_is_in_order(tmp_path: Path) -> None:
+    assert past(tmp_path / "not" / "there") == []
+    Store(tmp_path).keep("boot 1 77", LIKE, LOADED)
+    assert past(tmp_path) == []
+    holder = sqlite3.connect(tmp_path / "launches.sqlite", isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    assert past(tmp_path) == [], "somebody only writes into it"
+    holder.close()
+
+
+def test_doctor_says_that_the_folder_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    said = said_of(tmp_path / "file" / "state")
+    assert "Make " in said and "mv" not in said
+
+
+def test_doctor_waits_for_no_dead_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = threading.Event()
+    monkeypatch.setattr(Store, "fault", lambda store: never.wait(10) and None)
+    began = time.monotonic()
+    assert "does not answer" in said_of(tmp_path)
+    assert time.monotonic() - began < 3
+    never.set()
 
 
 # ------------------------------------------------------------------------------------------------------- file systems

@@ -17,6 +17,7 @@ from tui.headless.checks.finding import Finding, Seen
 from tui.headless.checks.gpus import gpus
 from tui.headless.checks.links import links
 from tui.headless.checks.machine import PORTS, machine
+from tui.headless.checks.past import past
 from tui.headless.checks.reach import reach
 from tui.headless.checks.rights import rights
 from tui.headless.checks.sheet import Sheet
@@ -51,6 +52,8 @@ def run(plan: Plan) -> Exit:
     sheet = Sheet()
     for one in seen:
         sheet.host(one.host.name, sections(one))
+    if kept := past():
+        sheet.host("this monitor", [("Past launches", kept)])
     return Exit.READY if any(one.host.sample for one in seen) else Exit.NO_HOST
 
 

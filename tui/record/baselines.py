@@ -138,13 +138,14 @@ class _FileThread:
         with suppress(Exception):  # no home, no SQLite: nothing is usual then
             from tui.record.store import Store
 
-            store = Store(self._folder or _state_folder())
+            store = Store(self._folder or state_folder())
             while (work := self._work.get()) is not None:
                 with suppress(Exception):  # whatever is wrong with the file: nothing is usual then, and nobody suffers
                     work(store)
 
 
-def _state_folder() -> Path:
+def state_folder() -> Path:
+    """``~/.local/state/gputop-hang`` on Linux."""
     from platformdirs import user_state_path
 
     return user_state_path("gputop-hang")

@@ -85,7 +85,7 @@ class Store:
 
         Raises: OSError, sqlite3.Error, LaterSchema.
         """
-        if not self._folder.exists() or not self._path().exists():
+        if not self._folder.exists() or not self.path.exists():
             return {}
         with self._opened("rw", READ_WAIT_S) as base:  # a file that may not be written is opened for reading alone
             if not _schema(base):
@@ -107,9 +107,27 @@ class Store:
                     found.setdefault((str(phase), int(nth)), []).append(Took(seconds, quiet))
             return found
 
+    def fault(self) -> str | None:
+        """What is wrong with the file where nothing can be known by it; ``None`` where it is sound, or can be made.
+
+        One that is only locked, or may only be read, is sound.
+        """
+        try:
+            if not self._folder.exists():
+                there = next(one for one in self._folder.absolute().parents if one.exists())
+                return None if there.is_dir() and os.access(there, os.W_OK) else "its folder cannot be made"
+            if not self.path.exists():
+                return None
+            with self._opened("rw", READ_WAIT_S) as base:
+                _schema(base)
+                (said,) = base.execute("PRAGMA quick_check(1)").fetchone()
+        except (OSError, sqlite3.Error, LaterSchema) as error:
+            return None if "locked" in str(error) else str(error)
+        return None if said == "ok" else said
+
     @contextmanager
     def _opened(self, mode: str, wait_s: float) -> Generator[sqlite3.Connection]:
-        uri = f"{self._path().as_uri()}?mode={mode}"
+        uri = f"{self.path.as_uri()}?mode={mode}"
         base = sqlite3.connect(uri, uri=True, timeout=wait_s, isolation_level=None)
         try:
             base.execute("PRAGMA foreign_keys = ON")
@@ -117,7 +135,8 @@ class Store:
         finally:
             base.close()
 
-    def _path(self) -> Path:
+    @property
+    def path(self) -> Path:
         """On a network file system each machine has a file of its own: locks between machines are not to be trusted
         there (sqlite.org/faq.html, question 5)."""
         name = f"launches-{os.uname().nodename[:64]}.sqlite" if on_network(self._folder) else "launches.sqlite"
