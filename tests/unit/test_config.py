@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -41,6 +42,8 @@ bell = false
 terminal = "osc9"
 on_verdict = ["notify", "--now"]
 """
+
+Capture = pytest.CaptureFixture[str]
 
 
 def config(tmp_path: Path, text: str) -> Path:
@@ -146,6 +149,27 @@ def test_what_cannot_be_read_says_so(tmp_path: Path) -> None:
         load(tmp_path / "deep")
 
 
+def test_what_has_no_end_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    for name in ("pipe", "zeros"):
+        with pytest.raises(UsageError, match="cannot be read: it is no regular file; correct it"):
+            load(tmp_path / name)
+    with (tmp_path / "long").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match="cannot be read: it is longer than 1024 KiB"):
+        load(tmp_path / "long")
+
+
+def test_themes_and_markers_without_an_end_are_left_out(home: Path, capsys: Capture) -> None:
+    for folder in ("themes", "markers"):
+        (home / folder).mkdir()
+        os.mkfifo(home / folder / "pipe.toml")
+    assert main(["config"]) == 0
+    said = capsys.readouterr().err
+    assert said.count("it is no regular file") == 2 and said.count("pipe.toml") >= 2
+
+
 def test_a_place_is_where_the_statement_begins() -> None:
     """Names in comments, strings and other tables do not mislead it."""
     text = '# bell = 1\n[groups]\nbell = ["""\nbell = 2\n"""]\n\n[notices]\n# bell\ntitle = true\nbell = [\n 1,\n]\n'
@@ -181,9 +205,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (tmp_path / "gputop-hang").mkdir()
     return tmp_path / "gputop-hang"
-
-
-Capture = pytest.CaptureFixture[str]
 
 
 def test_config_says_which_file_is_read_and_what_is_in_force(home: Path, capsys: Capture) -> None:

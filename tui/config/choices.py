@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tui.config.files import read_small
+from tui.files import read_small
 
 MOST_BYTES = 1 << 16
 CLOSE_S = 0.15

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tui.errors import UsageError
+from tui.files import read_small
 from tui.safetext import clean
 from tui.thresholds import RULES_ALONE, Thresholds
 
@@ -110,7 +111,7 @@ def load(path: Path | None = None) -> Settings:
     """
     path = path or folder() / "config.toml"
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_small(path)
     except FileNotFoundError:
         return Settings(path)
     except (OSError, UnicodeDecodeError) as error:

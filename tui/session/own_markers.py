@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tui.diagnose import markers
+from tui.files import read_small
 
 
 class OwnMarkers:
@@ -30,7 +31,7 @@ class OwnMarkers:
 
     def _parsed(self, path: Path) -> markers.MarkerFile | None:
         try:
-            return markers.parse(path.read_text(encoding="utf-8"), str(path))
+            return markers.parse(read_small(path), str(path))
         except (OSError, ValueError) as error:
             self.problems.append(f"{error}; this marker file is left out until it is corrected")
             return None

@@ -14,6 +14,7 @@ from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
 from tui.errors import UsageError
+from tui.files import read_small
 from tui.ui.palette import OWN_VARIABLES
 
 if sys.version_info >= (3, 11):
@@ -72,7 +73,7 @@ def load_themes(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:
 def read_theme(path: Path) -> Theme:
     """One theme file. Raises UsageError with a sentence that names the file and what is wrong with it."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = tomllib.loads(read_small(path))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"Theme {path} cannot be read: {error}.") from error
     try:
