@@ -604,3 +604,12 @@ def test_a_stopped_rank_is_called_in_two_looks_and_a_profilers_pause_is_not(dt: 
     assert watch.now.id not in ("hung", "crashed")
     watch.run(15.0, dt if dt < 10.0 else 5.0)
     assert (watch.now.id, watch.now.cause, [odd.rank for odd in watch.now.odd]) == ("hung", "stopped", [3])
+
+
+def test_the_process_that_a_launcher_names_is_the_odd_one() -> None:
+    watch = loaded()
+    watch.sim.lines = ["E1021 api.py:874] failed (exitcode: -6) local_rank: 3 (pid: 4003) of binary: /usr/bin/python3"]
+    del watch.sim.doing[3]
+    watch.run(30)
+    assert watch.now.id == "crashed"
+    assert [(odd.rank, odd.why) for odd in watch.now.odd] == [(3, "the launcher says that it ended first")]

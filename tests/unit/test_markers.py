@@ -6,8 +6,11 @@ from importlib.resources import files
 
 import pytest
 
-from tui.diagnose.markers import EDGES, Marker, load, parse, required_words
+from tui.diagnose.markers import EDGES, TELLS, Marker, load, parse, required_words
+from tui.diagnose.phase_tracker import Load, Run
 from tui.diagnose.phases import CAUSES, PHASES
+from tui.diagnose.reader import LogReader
+from tui.model import LogLine
 
 MARKERS = load().all
 
@@ -25,8 +28,10 @@ def test_every_file_of_the_folder_is_loaded() -> None:
 
 @pytest.mark.parametrize("marker", MARKERS, ids=_name)
 def test_marker_is_complete(marker: Marker) -> None:
-    assert marker.edge in EDGES and marker.source and marker.example
-    assert marker.edge in ("fatal", "heartbeat", "neutral") or marker.phase in PHASES
+    assert marker.edge in EDGES or (not marker.edge and marker.tells)
+    assert not marker.tells or marker.tells in TELLS
+    assert marker.source and marker.example
+    assert marker.edge in ("", "fatal", "heartbeat", "neutral") or marker.phase in PHASES
     assert {marker.phase, marker.then, marker.again, *marker.inside} - {""} <= PHASES.keys()
     assert marker.who in ("all", "rank0", "main", "one", "some")
     if marker.edge == "fatal":
@@ -50,6 +55,42 @@ def test_no_other_pattern_claims_the_example(marker: Marker) -> None:
 def test_ids_are_unique_in_a_framework() -> None:
     names = [_name(marker) for marker in MARKERS]
     assert len(names) == len(set(names))
+
+
+def read(*texts: str) -> Run:
+    reader = LogReader()
+    reader.read([LogLine(text, 10.0 * n) for n, text in enumerate(texts, 1)], None)
+    return reader.run
+
+
+def test_the_last_statistics_of_a_server_count() -> None:
+    """Figures that are none are no statistics; a line that only tells them is else as one that no marker knows."""
+    said = "Engine 000: Avg prompt throughput: {} tokens/s, Avg generation throughput: {} tokens/s, Running: {} reqs"
+    assert read(said.format("12.5", "30.0", 3), said.format("0.0", "0.0", 2)).load == Load(2.0, 0.0)
+    run = read(said.format("12.5", "30.0", 3))
+    assert (run.load, run.phase, run.framework) == (Load(3.0, 42.5), "unknown", None)
+    assert read(said.format("1.2.3", "0.0.0", 3)).load is None
+
+
+def test_a_server_that_waits_for_its_workers_says_so_at_a_time() -> None:
+    said = "INFO [shm_broadcast.py:466] No available shared memory broadcast block found in 60 seconds."
+    assert read("up", said).worker_wait_t == 20.0 and read("up").worker_wait_t is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["{'train_runtime': '5023', 'train_loss': '1.93'}", "[exiting program at iteration 2000] datetime: 2026-06-21 "],
+)
+def test_a_job_is_done_until_another_step_comes(said: str) -> None:
+    """Its evaluation is no step; a second training is."""
+    bar = "100%|##########| 20/20 [00:05<00:00,  3.9it/s]"
+    assert read("{'loss': 2.31, 'epoch': 0.02}", said, bar).done
+    assert not read(said, "{'loss': 2.31, 'epoch': 0.02}").done
+
+
+def test_a_launcher_names_the_process_that_failed() -> None:
+    run = read("failed (exitcode: -6) local_rank: 1 (pid: 7760) of binary: /usr/bin/python")
+    assert run.fatal[0].pid == 7760
 
 
 @pytest.mark.parametrize(
@@ -78,6 +119,8 @@ def test_required_words_are_sure(pattern: str, words: str) -> None:
         ("[[marker]]\nid = 'a'\npattern = '('\nedge = 'fatal'", "unterminated"),
         ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'start'", "edge must be one of"),
         ("[[marker]]\nid = 'a'\nedge = 'begin'", "needs pattern"),
+        ("[[marker]]\nid = 'a'\npattern = 'x'", "needs edge"),
+        ("[[marker]]\nid = 'a'\npattern = 'x'\ntells = 'tale'", "tells must be one of lock_wait, request"),
         ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'fatal'\nphasse = 'y'", "unknown keys phasse"),
         ("[[marker]]\nid = 'a'\npattern = 'x'\nedge = 'begin'", "needs phase"),
         ("[[marker]]\nid = 'a'\npattern = 1\nedge = 'fatal'", "pattern must be a text"),

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from tui.diagnose.markers import load
+from tui.diagnose.phase_tracker import Load
 from tui.diagnose.reader import LogReader
 from tui.model import LogLine
 from tui.session.own_markers import OwnMarkers
@@ -56,6 +57,15 @@ def test_a_marker_of_the_same_name_is_replaced(tmp_path: Path) -> None:
     )
     assert read(OwnMarkers(tmp_path), "Weights now").run.phase == "weight_load"
     assert read(OwnMarkers(tmp_path), "Load weight begin. avail mem=1 GB").run.phase == "unknown"
+
+
+def test_a_file_says_what_a_line_tells_beside_a_phase(tmp_path: Path) -> None:
+    (tmp_path / "cedar.toml").write_text(
+        'framework = "cedar"\n'
+        "[[marker]]\nid = 'stats'\npattern = 'taps open: (?P<running>\\d+), (?P<generated>\\d+) a second'\n"
+        "tells = 'load'\n"
+    )
+    assert read(OwnMarkers(tmp_path), "taps open: 3, 0 a second").run.load == Load(3.0, 0.0)
 
 
 def test_a_wrong_file_is_left_out_with_a_sentence_and_the_others_count(tmp_path: Path) -> None:

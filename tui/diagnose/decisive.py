@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from tui.diagnose.facts import memory_kill
@@ -87,13 +86,9 @@ def _works_on(scene: Scene) -> bool:
     return at_work or bool(kinds.get("works"))
 
 
-_PID = re.compile(r"\bpid: (\d{1,10})\)")
-
-
 def _named_by_pid(scene: Scene, line: FatalLine) -> list[Culprit]:
-    """The rank whose process id a launcher's line names (torch elastic: ``local_rank: 3 (pid: 17192)``)."""
-    found = _PID.search(line.text)
-    named = [view for view in scene.procs if found is not None and view.member.pid == int(found[1])]
+    """The rank whose process a launcher's line names."""
+    named = [view for view in scene.procs if view.member.pid == line.pid]
     return [(view, view.member.rank, "the launcher says that it ended first") for view in named]
 
 
@@ -211,14 +206,10 @@ def _settled_s(scene: Scene, view: ProcView) -> float:
     return max(least, 0.9 * scene.interval_s) if scene.interval_s <= 12.0 else 0.0
 
 
-_FINISHED = re.compile(r"['\"]train_runtime['\"]: |\[exiting program ")
-"""The last lines of transformers' trainer (``trainer.py``) and of Megatron (``training.py``) when a run is over."""
-
-
 def _done(scene: Scene) -> bool:
     """Whether a training job has done all its steps."""
     steps = scene.run.counter if scene.phase in ("training_step", "unknown") else None
-    return (steps is not None and steps.full) or any(_FINISHED.search(text) for text in scene.last_words(8))
+    return (steps is not None and steps.full) or any(run.done for run in scene.runs)
 
 
 def _ended_in_order(scene: Scene, view: ProcView) -> bool:

@@ -20,6 +20,11 @@ EDGES = ("begin", "progress", "end", "fatal", "ready", "heartbeat", "neutral")
 """What a line does: opens a phase, moves inside it, closes it, says that the launch failed, says that a server serves
 (or that training steps come), recurs on a clock without meaning anything, or looks like something and is nothing."""
 
+TELLS = ("lock_wait", "request", "worker_wait", "load", "done")
+"""What a line tells beside a phase: its writer waits for a lock file; a request begins; a server waits for its workers'
+answer; statistics, with the groups ``running`` (requests at work), ``prompt`` and ``generated`` (tokens a second); the
+last step of a job is done, and it only ends now."""
+
 _KEYS = frozenset(
     {
         "id",
@@ -37,6 +42,7 @@ _KEYS = frozenset(
         "only",
         "during",
         "holds",
+        "tells",
         "run",
         "cause",
         "remedy",
@@ -58,16 +64,18 @@ class Marker:
     time on that the same rank prints it in a run; ``inside`` names phases in which the line does not change the phase,
     ``only`` the ones in which alone it does; outside of ``during``, where that is given, the line means nothing. A
     group ``total`` beside ``rank`` is how many ranks it counts within: within a part of the job it is no rank's name.
-    ``run`` is ``start`` on a launch's first line and ``over`` on its orderly last. ``cause`` and ``remedy`` (with its
-    source) belong to fatal lines. Every line that matches contains one of each of ``words``; a file may add a list that
-    cannot be read off the pattern as ``holds``.
+    ``run`` is ``start`` on a launch's first line and ``over`` on its orderly last. ``tells`` is one of :data:`TELLS`;
+    with it ``edge`` may be empty: the line is no other than a line that no marker knows. ``cause`` and ``remedy`` (with
+    its source) belong to fatal lines, where a group ``pid`` is the process that a launcher says has failed. Every line
+    that matches contains one of each of ``words``; a file may add a list that cannot be read off the pattern as
+    ``holds``.
     """
 
     id: str
     framework: str
     pattern: str
     phase: str
-    edge: str
+    edge: str = ""
     who: str = "all"
     versions: str = ""
     source: str = ""
@@ -78,6 +86,7 @@ class Marker:
     inside: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
     during: tuple[str, ...] = ()
+    tells: str = ""
     run: str = ""
     cause: str = ""
     remedy: str = ""
@@ -142,7 +151,7 @@ class Markers:
         kept = [
             {"pattern": loosened(marker.pattern), "words": [list(clause) for clause in marker.words]}
             for marker in self.all
-            if marker.edge not in ("heartbeat", "neutral") and marker.words
+            if (marker.tells or marker.edge not in ("heartbeat", "neutral")) and marker.words
         ]
         return [*kept, *_TRACEBACKS]
 
@@ -252,15 +261,17 @@ def _marker(framework: str, row: Any, name: str, index: int) -> Marker:
     label = f"{name}: marker {table.get('id', index)}"
     if extra := table.keys() - _KEYS:
         raise ValueError(f"{label}: unknown keys {', '.join(sorted(extra))}")
-    if missing := {"id", "pattern", "edge"} - table.keys():
+    needed = {"id", "pattern"} if "tells" in table else {"id", "pattern", "edge"}
+    if missing := needed - table.keys():
         raise ValueError(f"{label}: needs {', '.join(sorted(missing))}")
     lists = {key: tuple(_texts(table.get(key, []), f"{label}: {key}")) for key in _LISTS}
     for key in table.keys() - lists.keys():
         if not isinstance(table[key], str):
             raise ValueError(f"{label}: {key} must be a text")
-    if table["edge"] not in EDGES:
-        raise ValueError(f"{label}: edge must be one of {', '.join(EDGES)}")
-    if table["edge"] in ("begin", "progress", "end", "ready") and not table.get("phase"):
+    for key, known in (("edge", EDGES), ("tells", TELLS)):
+        if key in table and table[key] not in known:
+            raise ValueError(f"{label}: {key} must be one of {', '.join(known)}")
+    if table.get("edge") in ("begin", "progress", "end", "ready") and not table.get("phase"):
         raise ValueError(f"{label}: needs phase")
     _check_pattern(table["pattern"], label)
     holds = [holds] if (holds := lists.pop("holds")) else []

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tui.diagnose.markers import Marker
 from tui.diagnose.progress import Counter, Frame
 from tui.diagnose.tracebacks import Traceback
+from tui.numbers import total_known
 
 _BURST_S = 20.0
 """Lines of one kind without a rank that come closer than this are one event of several ranks."""
@@ -29,13 +30,22 @@ _SPANS = 400
 @dataclass(frozen=True, slots=True)
 class FatalLine:
     """``rank`` printed it; of a launcher's line, the rank that it names. ``ticks``: how many steps the run's counters
-    had made."""
+    had made. ``pid``: the process that it says has failed."""
 
     t: float | None
     marker: Marker
     text: str
     rank: int | None = None
     ticks: int = 0
+    pid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A server's statistics: requests at work, and tokens a second, read and written."""
+
+    running: float
+    tokens_s: float
 
 
 @dataclass(slots=True)
@@ -72,8 +82,16 @@ class Run:
         self.ticks = 0
         """How many steps its counters have made."""
         self.request_t: float | None = None
+        """When a request began last."""
+        self.worker_wait_t: float | None = None
+        """When a server said last that it waits for its workers."""
+        self.load: Load | None = None
+        """The last statistics."""
+        self.done = False
+        """Whether its work is said to be done, and no step has come since."""
         self.waits_for_baton: str | None = None
         """The last line that said so of a lock file, of a build or of the hub's cache."""
+        self._lock_said: Marker | None = None
         self.tracebacks: list[Traceback] = []
         self.world = 0
         """How many ranks the job has, as its own lines count them; 0 where none does."""
@@ -126,18 +144,28 @@ class Run:
         if self.first_t is None:
             self.first_t = t
 
-    def take(self, marker: Marker, rank: int | None, frame: Frame | None, t: float | None, text: str) -> bool:
-        """Fold a recognised line in; says whether it counts as progress."""
-        if marker.id == "hub.lock":
-            self.waits_for_baton = text[-200:]
-        if marker.edge in ("heartbeat", "neutral") or (marker.during and self.phase not in marker.during):
+    def take(
+        self,
+        marker: Marker,
+        rank: int | None,
+        frame: Frame | None,
+        t: float | None,
+        text: str,
+        groups: Mapping[str, str | None],
+    ) -> bool:
+        """Fold a recognised line in; says whether it counts as progress. ``groups`` are those of its pattern."""
+        if marker.during and self.phase not in marker.during:
+            return False
+        if marker.tells:
+            self._heed(marker, groups, t, text)
+        if marker.edge in ("", "heartbeat", "neutral"):
             return False
         if marker.framework and marker.name not in self._kinds:
             self._kinds.add(marker.name)
             self._votes[marker.framework] += 1
         if marker.edge == "fatal":
             if len(self.fatal) < 32:
-                self.fatal.append(FatalLine(t, marker, text, rank, self.ticks))
+                self.fatal.append(FatalLine(t, marker, text, rank, self.ticks, _pid(groups)))
             return False
         if marker.edge == "ready" and marker.framework != self.framework:
             return False
@@ -155,7 +183,10 @@ class Run:
             self.ranks[rank] = (phase, t, self._order)
         else:
             self._lead = (phase, self._order)
-        self._remember(marker, t, text)
+        if self._lock_said is not None and marker.tells != "lock_wait":
+            self._end_lock_wait(marker, self._lock_said)
+        if marker.phase == "training_step" and marker.edge == "progress":
+            self.done = False
         if moved and t is not None:
             self.progress_t = t
         return moved
@@ -255,17 +286,41 @@ class Run:
             self.ticks += 1
         return moved
 
-    def _remember(self, marker: Marker, t: float | None, text: str) -> None:
-        if marker.id == "jit.baton":
-            self.waits_for_baton = text[-200:]
-        elif marker.phase == "jit_build" or "acquire lock" in (self.waits_for_baton or ""):
-            self.waits_for_baton = None
-        if marker.id == "request.begin":
+    def _heed(self, marker: Marker, groups: Mapping[str, str | None], t: float | None, text: str) -> None:
+        """What a line tells beside its phase."""
+        if marker.tells == "lock_wait":
+            self.waits_for_baton, self._lock_said = text[-200:], marker
+        elif marker.tells == "request":
             self.request_t = t
+        elif marker.tells == "worker_wait":
+            self.worker_wait_t = t
+        elif marker.tells == "done":
+            self.done = True
+        elif marker.tells == "load":
+            running, *rates = (_figure(groups.get(name)) for name in ("running", "prompt", "generated"))
+            tokens_s = total_known(rates)
+            self.load = None if running is None or tokens_s is None else Load(running, tokens_s)
+
+    def _end_lock_wait(self, marker: Marker, said: Marker) -> None:
+        """A wait that is told on a clock is over with any other line, one that is told once with one of its phase."""
+        if said.edge == "heartbeat" or marker.phase == said.phase:
+            self.waits_for_baton = self._lock_said = None
 
     def interval_s(self) -> float | None:
         """The usual time between two moves of the counter at hand."""
         return self.counter.interval_s() if self.counter is not None else None
+
+
+def _pid(groups: Mapping[str, str | None]) -> int | None:
+    text = groups.get("pid") or ""
+    return int(text) if text.isdecimal() and len(text) <= 10 else None
+
+
+def _figure(text: str | None) -> float | None:
+    try:
+        return float(text or "")
+    except ValueError:
+        return None
 
 
 def foremost(runs: Iterable[Run]) -> Run | None:

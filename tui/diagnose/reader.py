@@ -6,7 +6,7 @@ Each line's words select the few markers that can match it, so that a log of unk
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from tui.diagnose import markers as catalogue
@@ -28,13 +28,15 @@ when the launch began."""
 
 
 class _Told(NamedTuple):
-    """A line that meant something; ``marker`` is ``None`` for a bar that no marker knows."""
+    """A line that meant something; ``marker`` is ``None`` for a bar that no marker knows. ``groups``: its marker's, of
+    the kinds whose figures are read."""
 
     t: float | None
     marker: Marker | None
     rank: int | None
     frame: Frame | None
     text: str
+    groups: Mapping[str, str | None] = {}
 
 
 class _Meaning(NamedTuple):
@@ -197,8 +199,10 @@ class LogReader:
                 continue
             groups = match.groupdict()
             rank = self._ranks.rank(piece.head, said, text, groups)
-            found.append(marker)
-            progressed |= self._take(_Told(t, marker, rank, _drawn(marker, bar, groups, text), text))
+            if marker.edge:
+                found.append(marker)
+            figures = groups if marker.tells or marker.edge == "fatal" else {}
+            progressed |= self._take(_Told(t, marker, rank, _drawn(marker, bar, groups, text), text, figures))
             if rank is not None and groups.get("rank") and groups.get("total"):
                 self._count_ranks(rank)
         edges = {marker.edge for marker in found}
@@ -231,7 +235,7 @@ class LogReader:
 
 def _fold(run: Run, told: _Told) -> bool:
     if told.marker is not None:
-        return run.take(told.marker, told.rank, told.frame, told.t, told.text)
+        return run.take(told.marker, told.rank, told.frame, told.t, told.text, told.groups)
     return told.frame is not None and run.take_bar(told.frame, told.rank, told.t)
 
 

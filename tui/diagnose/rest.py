@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,14 +13,8 @@ _LEARNT_S = 45.0
 
 _CORE, _ASLEEP = "at a core", "asleep"
 
-_RPC_WAITS = "No available shared memory broadcast block found"
-"""vLLM from 0.11 on says so each minute, only while the engine waits for an answer of its workers
-(``shm_broadcast.py``); while starting that is as healthy as not, of a server whose ranks all sleep it is not."""
-
-_RUNNING = re.compile(
-    r"Avg prompt throughput: ([\d.]+) tokens/s, Avg generation throughput: ([\d.]+) tokens/s, Running: (\d+) reqs"
-)
-"""vLLM's statistics (``v1/metrics/loggers.py``): each ten seconds, and not when it has been idle for twice as long."""
+_WAIT_TOLD_S = 150.0
+"""A server that waits for its workers says so each minute; while starting that is as healthy as not."""
 
 
 def note_rest(scene: Scene, rest: dict[str, Any]) -> None:
@@ -59,24 +52,17 @@ def _place(view: ProcView) -> str:
 
 def _engine_waits(scene: Scene) -> str | None:
     ready = scene.run.ready_t
-    told = [
-        line.t
-        for log in scene.logs
-        for line in log.tail
-        if line.t is not None and line.t >= scene.now - 150.0 and _RPC_WAITS in line.text
-    ]
-    waits = sum(1 for t in told if ready is None or t > ready)
-    return "the engine says that it waits for its workers" if waits else None
+    since = max(scene.now - _WAIT_TOLD_S, ready if ready is not None else float("-inf"))
+    told = any(run.worker_wait_t is not None and run.worker_wait_t > since for run in scene.runs)
+    return "the engine says that it waits for its workers" if told else None
 
 
 def _running(scene: Scene) -> str | None:
     """The last statistics count a request that gets no token."""
-    for log in scene.logs:
-        for line in reversed(log.tail):
-            if (found := _RUNNING.search(line.text)) is not None:
-                stands = float(found[1]) == float(found[2]) == 0.0 and int(found[3]) > 0
-                return f"its statistics count {found[3]} running and no token a second" if stands else None
-    return None
+    load = next((run.load for run in scene.runs if run.load is not None), None)
+    if load is None or not load.running or load.tokens_s:
+        return None
+    return f"its statistics count {load.running:.0f} running and no token a second"
 
 
 def _not_at_rest(scene: Scene, rest: Mapping[str, Any]) -> str | None:
