@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -162,6 +164,48 @@ def test_what_cannot_be_read_is_said_in_one_sentence_each() -> None:
         refused = dump(*words)
         assert (refused.returncode, refused.stdout) == (2, ""), words
         assert len(refused.stderr.strip().splitlines()) <= 2
+
+
+def test_a_shell_stands_for_what_it_has_started(tmp_path: Path) -> None:
+    """Ranks below it are ranks. It has no Python stack itself, and that is said too."""
+    command = f"{shlex.join([sys.executable, str(JOB), str(SIZE), str(ODD)])}; true"
+    with (tmp_path / "log").open("ab") as out:
+        shell = subprocess.Popen(["sh", "-c", command], stdout=out, stderr=out)
+    try:
+        deadline = time.monotonic() + 20
+        while (tmp_path / "log").read_text().count("at step 3") < SIZE:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        said = dump_json(shell.pid)
+        assert said["odd_ranks"] == [ODD]
+        assert sorted(p["rank"] for p in said["processes"] if p["rank"] is not None) == list(range(SIZE))
+        assert [p["pid"] for p in said["processes"] if p["error"]] == [shell.pid]
+        refused = dump("--abort", shell.pid)
+        assert refused.returncode == 2, "who shall die is named"
+        assert shell.poll() is None
+    finally:
+        _end(shell)
+
+
+def test_scripts_below_a_shell_are_compared(tmp_path: Path) -> None:
+    script = tmp_path / "waits.py"
+    script.write_text("import time\ndef wait(): time.sleep(60)\nwait()\n")
+    one = shlex.join([sys.executable, str(script)])
+    shell = subprocess.Popen(["sh", "-c", f"sh -c '{one} & {one}; true'; true"])
+    try:
+        time.sleep(1)
+        done = dump(shell.pid)
+        assert done.returncode == 0
+        assert done.stdout.startswith("All 2 sleep in wait (waits.py:2)")
+    finally:
+        _end(shell)
+
+
+def _end(started: subprocess.Popen[bytes]) -> None:
+    for process in [*psutil.Process(started.pid).children(recursive=True), started]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    started.wait()
 
 
 # ------------------------------------------------------------------------------------------------------------- abort

@@ -49,7 +49,7 @@ async def run(
         show(reading.processes, merged, not json, reading.called)
         return Exit.READY
     async with Watched(targets, sudo) as watched:
-        launch, failed = await watched.launch()
+        launch, failed = await watched.launch(with_started=not abort)
         if not launch.members:
             show(failed, MergedStacks((), why=""), not json)
             return Exit.NO_LAUNCH if watched.reached else Exit.NO_HOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tui.collect.host import Hello, Host
@@ -12,10 +12,14 @@ from tui.errors import UsageError
 from tui.model import HostState, Identity, Launch, Member, ProcessStacks, Sample
 from tui.session.discover import Discovery
 from tui.session.effects import effects_on
+from tui.session.frameworks import is_python
 from tui.session.plan import plan_hosts
 
 Target = tuple[str | None, int]
 """Host (``None``: this machine) and pid."""
+
+Key = tuple[str, int]
+"""Host and pid."""
 
 CONNECT_S = 25.0
 LISTED_S = 1.0
@@ -43,6 +47,8 @@ class Watched:
         self.chosen = list(dict.fromkeys((host or here, pid) for host, pid in targets))
         self.hosts: Mapping[str, Host] = {name: Host(name, channel, self) for name, channel in channels.items()}
         self._discovery = Discovery(pids=self.chosen)
+        self._below = Discovery()
+        """All launches, for those that a chosen shell has started."""
         self._listed: set[str] = set()
         self._known: dict[tuple[str, int], Identity] = {}
         self._lost: dict[str, str] = {}
@@ -62,12 +68,16 @@ class Watched:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def launch(self) -> tuple[Launch, list[ProcessStacks]]:
+    async def launch(self, with_started: bool = True) -> tuple[Launch, list[ProcessStacks]]:
         """The chosen processes as members of one launch (with the other processes of the launches they belong to), and
-        an entry with the reason for each that cannot be asked."""
+        an entry with the reason for each that cannot be asked. ``with_started``: a shell stands for what it started.
+        """
         await self._until(lambda: all(n in self._listed or n in self._lost for n in self.hosts), CONNECT_S)
         await self._until(lambda: all(key in self._known or key[0] in self._lost for key in self.chosen), LISTED_S)
-        found = {(m.host, m.pid): (launch, m) for launch in self._discovery.launches() for m in launch.members}
+        launches = (*self._below.launches(), *self._discovery.launches())
+        found = {(m.host, m.pid): (launch, m) for launch in launches for m in launch.members}
+        if with_started:
+            self.chosen = list(dict.fromkeys(k for key in self.chosen for k in (key, *self._started(key, found))))
         members: dict[tuple[str, int], Member] = {}
         failed: list[ProcessStacks] = []
         for key in self.chosen:
@@ -79,6 +89,25 @@ class Watched:
             else:
                 members[key] = Member(*key, identity.start_ticks, None, "process", identity.title)
         return self._as_launch(list(members.values())), failed
+
+    def _started(self, key: Key, found: Collection[Key]) -> list[Key]:
+        """What a process that is no Python itself (a shell, mpirun) has started and is: the members of launches, or the
+        first of each branch."""
+        identity = self._known.get(key)
+        if identity is None or is_python(identity):
+            return []
+        below: dict[int, bool] = {key[1]: False}
+        """By pid: whether it or one above it is Python."""
+        started, first = list[Key](), list[Key]()
+        for (host, pid), one in sorted(self._known.items(), key=lambda item: item[1].start_ticks):
+            if host != key[0] or one.ppid not in below or pid in below:
+                continue
+            below[pid] = below[one.ppid] or is_python(one)
+            if is_python(one):
+                started.append((host, pid))
+                if not below[one.ppid]:
+                    first.append((host, pid))
+        return [k for k in started if k in found] or first
 
     def _as_launch(self, members: list[Member]) -> Launch:
         launches = [launch for launch in self._discovery.launches() if {*launch.members} & {*members}]
@@ -127,4 +156,5 @@ class Watched:
         for pid, _ in sample.gone:
             self._known.pop((host, pid), None)
         self._discovery.feed(sample)
+        self._below.feed(sample)
         self._news.set()
