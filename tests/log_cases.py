@@ -4,7 +4,7 @@
 written line a row, ``SECONDS PHASE | TEXT``. ``=`` is the phase before, ``-`` is not judged. ``\\r``, ``\\e`` (escape)
 and ``\\n`` stand for the bytes, ``\\\\`` for a backslash; a row that ends in ``\\c`` is not ended by a newline. After
 ``===`` come words on what the reader must hold in the end; :data:`_CHECKS` knows them. ``stamps: yes`` in the head:
-each line that begins a phase has a stamp.
+each line that begins a phase has a stamp. ``first_rank``: the rank of the host's local rank 0, or ``unknown``.
 """
 
 from __future__ import annotations
@@ -39,19 +39,24 @@ class LogCase:
     def data(self) -> bytes:
         return b"".join(row.data for row in self.rows)
 
+    @property
+    def first_rank(self) -> int | None:
+        said = self.head.get("first_rank", "0")
+        return None if said == "unknown" else int(said)
+
     def read(self) -> tuple[LogReader, list[tuple[Row, str]]]:
         """Written row by row while somebody watches: the reader, and the phase it held after each row."""
         splitter, reader = LogSplitter(), LogReader()
         seen: list[tuple[Row, str]] = []
         for row in self.rows:
-            reader.read(splitter.feed(row.data, row.t), row.t)
+            reader.read(splitter.feed(row.data, row.t), row.t, self.first_rank)
             seen.append((row, reader.run.phase))
         return reader, seen
 
     def read_late(self) -> LogReader:
         """All of it lay there when somebody came, last written at the last row's time."""
         reader = LogReader()
-        reader.read(LogSplitter().feed(self.data), self.rows[-1].t)
+        reader.read(LogSplitter().feed(self.data), self.rows[-1].t, self.first_rank)
         return reader
 
     def check(self, reader: LogReader, *, live: bool) -> None:
@@ -83,7 +88,7 @@ def _fatal(reader: LogReader, run: Run, rest: str, live: bool) -> None:
 
 
 def _fatal_rank(reader: LogReader, run: Run, rest: str, live: bool) -> None:
-    assert run.fatal[0].rank == int(rest)
+    assert run.fatal[0].rank == (None if rest == "unknown" else int(rest))
 
 
 def _attempt(reader: LogReader, run: Run, rest: str, live: bool) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tui.diagnose.compilers import is_compiler
 from tui.diagnose.markers import Markers, load
+from tui.diagnose.ranknames import first_rank
 from tui.diagnose.reader import LogReader
 from tui.model import Fact, Gpu, Identity, LogLine, LogUpdate, Proc, Sample
 from tui.numbers import median
@@ -113,14 +114,15 @@ class LogTrack:
         self.reader = LogReader(markers)
         self._wall_to_t = 0.0
 
-    def add(self, updates: list[LogUpdate], t: float, wall: float) -> None:
-        """Take what one tick brought, in its order: what lay there is one lump, though it comes in pieces."""
+    def add(self, updates: list[LogUpdate], t: float, wall: float, first_rank: int | None = 0) -> None:
+        """Take what one tick brought, in its order: what lay there is one lump, though it comes in pieces.
+        ``first_rank``: what carriers count as local rank 0."""
         self._wall_to_t = t - wall
         for update in updates:
             self._note(update)
         lay_until = None if self.mtime is None else min(t, self.mtime + self._wall_to_t)
         lines = [line for update in updates for line in update.lines]
-        self.reader.read(lines, lay_until)
+        self.reader.read(lines, lay_until, first_rank)
         if len(self.head) < 2 * HEAD_LINES:
             self._keep_head(lines)
         for line in lines:
@@ -205,6 +207,8 @@ class HostHistory:
         self.interval_s = 10.0
         """The usual distance of two samples: the median of the last ones; ten seconds until there are two."""
         self._looked: float | None = None
+        self._first_rank: int | None = 0
+        """As :func:`first_rank` says; a log without processes is read as that of a single node."""
 
     def add(self, sample: Sample) -> None:
         t = self._pace(sample)
@@ -223,6 +227,9 @@ class HostHistory:
         for identity in sample.new:
             self.identities[identity.pid, identity.start_ticks] = identity
         self._end(sample)
+        if sample.new or sample.gone:
+            environments = (identity.env for identity in self.identities.values())
+            self._first_rank = first_rank(environments, self._first_rank)
         self._add_logs(sample)
         for fact in sample.facts:
             self.facts.setdefault(fact.name, deque(maxlen=_FACTS)).append(fact)
@@ -237,7 +244,7 @@ class HostHistory:
             by_path.setdefault(update.path, []).append(update)
         for path, updates in by_path.items():
             log = self.logs.get(path) or self.logs.setdefault(path, LogTrack(self.name, path, self._markers))
-            log.add(updates, sample.t, sample.wall)
+            log.add(updates, sample.t, sample.wall, self._first_rank)
 
     def _pace(self, sample: Sample) -> float:
         """The sample's time, paced by the host's clock: samples that were held up on the way keep their distance."""

@@ -14,7 +14,7 @@ from tui.diagnose.progress import Counter, frame
 from tui.diagnose.reader import LogReader
 from tui.diagnose.stamps import stamp
 from tui.history import History
-from tui.model import LogLine, LogUpdate, Sample
+from tui.model import Identity, LogLine, LogUpdate, Sample
 from tui.track import Track
 
 
@@ -101,6 +101,39 @@ def test_what_children_burned_is_counted_after_they_ended() -> None:
 
 def _log(*lines: LogLine, mtime: float | None = None) -> Sample:
     return Sample("h", 100.0, 100.0, 1_000_100.0, logs=(LogUpdate("/l", 10.0, mtime=mtime, lines=lines),))
+
+
+def _said_by(*ranks: tuple[int, int], gone: bool = False) -> History:
+    """Local rank 3 says that it failed, on a host whose processes are these ranks, by rank and local rank."""
+    history = History()
+    new = tuple(
+        Identity(4000 + n, 77, env={"RANK": str(rank), "LOCAL_RANK": str(local)})
+        for n, (rank, local) in enumerate(ranks)
+    )
+    history.add(Sample("h", 99.0, 99.0, 1_000_099.0, new=new))
+    line = LogLine("[default3]:torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", 100.0)
+    ended = tuple((each.pid, each.start_ticks) for each in new) if gone else ()
+    history.add(Sample("h", 100.0, 100.0, 1_000_100.0, logs=(LogUpdate("/l", 10.0, lines=(line,)),), gone=ended))
+    return history
+
+
+@pytest.mark.parametrize(
+    ("ranks", "rank"),
+    [
+        ([], 3),
+        ([(0, 0), (3, 3)], 3),
+        ([(8, 0), (11, 3)], 11),
+        ([(10, 2)], 11),
+        ([(0, 0), (4, 0)], None),
+    ],
+)
+def test_torchruns_prefix_counts_from_the_first_rank_of_its_host(
+    ranks: list[tuple[int, int]], rank: int | None
+) -> None:
+    """A log alone is of one node; where two nodes run on one host, nobody is named. The dying are still known."""
+    for gone in (False, True):
+        log = _said_by(*ranks, gone=gone).log("h", "/l")
+        assert log is not None and [line.rank for line in log.reader.run.fatal] == [rank]
 
 
 def test_what_lay_there_has_been_silent_since_its_mtime() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -22,6 +23,15 @@ class Said(NamedTuple):
     source: str = ""
 
 
+def first_rank(environments: Iterable[Mapping[str, str]], before: int | None) -> int | None:
+    """The rank in the whole job of a host's local rank 0, by what torchrun set for its processes: it numbers the ranks
+    of a node in a row (``_assign_worker_ranks`` in torch 2.9 ``elastic/agent/server/api.py``). ``before`` where no
+    process tells, as when all have ended; ``None`` where processes of several nodes run on the host."""
+    pairs = ((_number(env.get("RANK")), _number(env.get("LOCAL_RANK"))) for env in environments)
+    firsts = {rank - local for rank, local in pairs if rank is not None and local is not None}
+    return before if not firsts else firsts.pop() if len(firsts) == 1 else None
+
+
 @cache
 def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
@@ -31,6 +41,8 @@ class RankNames:
     """What one log's prefixes have taught about who is which rank."""
 
     def __init__(self) -> None:
+        self.first: int | None = 0
+        """The rank in the whole job of the host's local rank 0; ``None`` where several may be."""
         self._of_pid: dict[str, int] = {}
         self._tp_size = 0
         self.world = 0
@@ -63,7 +75,7 @@ class RankNames:
             return self._of_pid[pid]
         if (found := _IN_TEXT.search(text)) is not None:
             return _number(next(group for group in found.groups() if group))
-        return head.local
+        return None if head.local is None or self.first is None else self.first + head.local
 
     def _of_marker(self, groups: dict[str, str | None]) -> int | None:
         """A rank counted within ``total`` ranks: of a part of the job (a tensor-parallel group) it says nothing."""

@@ -71,8 +71,10 @@ class LogReader:
         self._starts: deque[float | None] = deque([None], maxlen=256)
         self._cut: tuple[float, Run] | None = None
 
-    def read(self, lines: Sequence[LogLine], lay_until: float | None) -> None:
-        """Take lines in. ``lay_until``: when the file was last written, for lines that lay there before."""
+    def read(self, lines: Sequence[LogLine], lay_until: float | None, first_rank: int | None = 0) -> None:
+        """Take lines in. ``lay_until``: when the file was last written, for lines that lay there before.
+        ``first_rank``: the rank in the whole job of the host's local rank 0, ``None`` where that is not sure."""
+        self._ranks.first = first_rank
         self.heard = self.heard or any(line.t is not None for line in lines)
         pieces = [piece for line in lines for piece in self._unwrapper.pieces(line)]
         lump = [piece for piece in pieces if piece.t is None]
