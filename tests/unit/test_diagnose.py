@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import sys
 import time
@@ -179,6 +180,17 @@ def test_a_hang_through_a_gap_is_suspect_after_as_much_observed_quiet(unheard_s:
     watch.run(60)
     assert watch.first("suspect") is not None
     assert 20 <= (watch.first("suspect") or 0.0) - back_at <= 45
+    said = next(found for text in watch.now.reasons if (found := re.search(r"nothing has moved in the (\d+) s", text)))
+    assert "s that were watched" in said.string and watch.now.still_s is not None
+    assert watch.now.still_s - int(said[1]) == pytest.approx(unheard_s, abs=12), "the timer counts the gap, too"
+
+
+def test_without_a_gap_nothing_is_said_of_watching() -> None:
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(68)
+    assert any("nothing has moved for" in text for text in watch.now.reasons)
+    assert not any("were watched" in text for text in watch.now.reasons)
 
 
 def test_without_gpu_readings_a_stall_is_suspect_for_long() -> None:

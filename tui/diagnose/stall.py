@@ -137,12 +137,12 @@ def judge_stall(scene: Scene, clock: Clock, healthy: list[Explanation]) -> Judge
         suspect_s *= _OPEN_FOR  # nothing speaks for a hang, and something that may be healthy could not be seen
     held = _held(clock)
     if quiet_s < suspect_s and not held:
-        return _early(scene, judgement, hypothesis)
+        return _early(scene, clock, judgement, hypothesis)
     judgement.culprits = culprits(scene)
     judgement.cause = hypothesis.cause if hypothesis is not None else held
     judgement.probe = hypothesis.probe if hypothesis is not None else "stacks"
     if explanation is not None and hypothesis is not None:
-        judgement.reasons = _note(scene, hypothesis, explanation, quiet_s)
+        judgement.reasons = _note(scene, clock, hypothesis, explanation, quiet_s)
         _name(judgement)
     judgement.reasons[2:2] = _ruled_out(scene, healthy)
     judgement.reasons += doubts
@@ -175,11 +175,11 @@ def standing(scene: Scene, clock: Clock, unseen: str) -> Judgement | None:
     )
 
 
-def _early(scene: Scene, judgement: Judgement, hypothesis: Hypothesis | None) -> Judgement:
+def _early(scene: Scene, clock: Clock, judgement: Judgement, hypothesis: Hypothesis | None) -> Judgement:
     """Too early to say more than whom it waits for."""
     judgement.cause = "rank_missing" if _is_missing(hypothesis) else None
     whom = awaited(scene) or ("the ranks wait for each other" if len(scene.ranks) > 1 else "it waits")
-    judgement.reasons.insert(0, f"{whom}; nothing has moved for {judgement.quiet_s:.0f} s: too early to say")
+    judgement.reasons.insert(0, f"{whom}; {_unmoved(scene, clock, judgement.quiet_s)}: too early to say")
     if scene.came_late and (scene.silent_s or 0.0) >= LONG_SILENT_S and scene.watched_s < NEW_HERE_S:
         judgement.id = "unknown"
     return judgement
@@ -196,15 +196,22 @@ def _may_convict(scene: Scene, hypothesis: Hypothesis) -> bool:
     return hypothesis.cause != "lock_held" or held_lock(scene) is not None or scene.run.waits_for_baton is None
 
 
-def _note(scene: Scene, hypothesis: Hypothesis, explanation: Explanation, quiet_s: float) -> list[str]:
+def _note(scene: Scene, clock: Clock, hypothesis: Hypothesis, explanation: Explanation, quiet_s: float) -> list[str]:
     """What speaks for the cause first, then what was seen of ranks, GPUs, children and bytes; how long, at the end."""
     telling = _telling(explanation)
     quiet, *seen_so = stall_reasons(scene)
     plain = hypothesis.cause == "rank_wait" and explanation.predictions[0].signal == "ranks"
     particular = [] if plain else [f"{explanation.title}: {telling}"]
     rest = [reason for reason in seen_so if not any(reason in said for said in particular)]
+    return [*particular, *rest, f"{quiet}; {_unmoved(scene, clock, quiet_s)}"]
+
+
+def _unmoved(scene: Scene, clock: Clock, quiet_s: float) -> str:
+    """For how long nothing has moved; after a gap in observation it is said that only watched time is counted."""
     what = "nothing but busy cores" if disbelieved(scene) else "nothing"
-    return [*particular, *rest, f"{quiet}; {what} has moved for {quiet_s:.0f} s"]
+    if clock.blind > scene.look_s:
+        return f"{what} has moved in the {quiet_s:.0f} s that were watched"
+    return f"{what} has moved for {quiet_s:.0f} s"
 
 
 def _name(judgement: Judgement) -> None:
