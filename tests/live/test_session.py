@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import subprocess
 import sys
@@ -11,8 +12,11 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from tui.collect.local import LocalChannel
 from tui.model import LogView, Snapshot
+from tui.safetext import clean
 from tui.session.live import LiveSession
 from tui.session.plan import Plan
 
@@ -72,6 +76,38 @@ async def test_a_log_that_is_not_there_says_so(tmp_path: Path) -> None:
     async with watching(logs=((None, str(tmp_path / "absent.log")),), pids=((None, 2**22 + 1),)) as watched:
         shown = await watched.until(lambda s: any(log.error for log in logs(s)))
         assert logs(shown)[0].size is None
+
+
+STRANGE = b"step \x1b[31m\x07 [1] \xff\xd8\xaa.log"
+"""The name of a file, as nobody should have to see it."""
+
+
+async def test_a_log_is_read_whatever_its_path_holds(tmp_path: Path) -> None:
+    """Found where a rank writes: control characters and what is no UTF-8 are for the host, and never shown."""
+    path = os.fsencode(tmp_path) + b"/" + STRANGE
+    code = "import sys, time; print('step', flush=True, file=sys.stderr); time.sleep(60)"
+    env = {**os.environ, "RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "h", "MASTER_PORT": "4243"}
+    with open(path, "wb") as out:  # noqa: PTH123  (bytes)
+        rank = subprocess.Popen([sys.executable, "-c", code], stdout=out, stderr=out, env=env)
+    try:
+        async with watching() as watched:
+            shown = await watched.until(lambda s: any(log.tail and log.path == clean(path) for log in logs(s)))
+            (log,) = (log for log in logs(shown) if log.path == clean(path))
+            assert log.tail[-1].text == "step" and log.path.isprintable() and not log.error
+    finally:
+        rank.kill()
+        rank.wait()
+
+
+@pytest.mark.parametrize("named", [glob.escape(STRANGE), b"step *.log"], ids=["by its path", "by a pattern"])
+async def test_a_log_is_read_whatever_the_path_that_is_asked_for(tmp_path: Path, named: bytes) -> None:
+    path = os.fsencode(tmp_path) + b"/" + STRANGE
+    with open(path, "wb") as out:  # noqa: PTH123  (bytes)
+        out.write(b"a line\n")
+    asked = f"{tmp_path}/{os.fsdecode(named)}"
+    async with watching(logs=((None, asked),), pids=((None, 2**22 + 1),)) as watched:
+        shown = await watched.until(lambda s: any(log.tail for log in logs(s)), 20)
+        assert [(log.path, log.tail[-1].text) for log in logs(shown)] == [(clean(path), "a line")]
 
 
 async def test_a_launch_of_two_ranks_is_found_and_its_log_with_it(tmp_path: Path) -> None:

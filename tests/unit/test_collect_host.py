@@ -13,10 +13,23 @@ import pytest
 
 from tests.watching import Watcher, watched
 from tui.collect.host import Host
+from tui.collect.names import MOST, Names
 from tui.collect.payload import SYNC
 from tui.errors import HostError
 
 Answer = Callable[[dict[str, Any]], list[dict[str, Any]]]
+
+
+def test_a_path_that_was_cleaned_is_known_as_the_host_has_it() -> None:
+    names = Names()
+    names.learn_from({"new": [{"stderr": "/a\x1b[31m.log", "pipe_files": ["/b\udcff", 7]}, None], "path": 3})
+    names.learn("/" + "c\n" * 4096)
+    assert names.there("/a.log") == "/a\x1b[31m.log"
+    assert names.there("/b\ufffd") == "/b\udcff"
+    assert names.there("/plain") == "/plain"
+    for n in range(MOST + 10):
+        names.learn(f"/{n}\x07")
+    assert len(names._there) == MOST, "a host that makes names up costs no more"
 
 
 class PlayedPipe:

@@ -13,6 +13,7 @@ from tui.collect.clock import WallOffset
 from tui.collect.decode import Hello
 from tui.collect.link import Link
 from tui.collect.logbook import LogBook
+from tui.collect.names import Names
 from tui.errors import HostError
 from tui.model import HostState, Sample
 
@@ -51,6 +52,8 @@ class Host:
         """What the agent said of the host when it last came up."""
         self._link: Link | None = None
         self._logs = LogBook()
+        self.names = Names()
+        """Its paths by the names under which they are known here; a request takes them as the host has them."""
         self._wall = WallOffset()
         self._stale_timer: asyncio.TimerHandle | None = None
 
@@ -102,7 +105,9 @@ class Host:
     async def _watch(self) -> None:
         """One connection; raises HostError with the reason for its end."""
         pipe = await _opened(self._channel)
-        self._link = Link(self.name, pipe, self._logs, self._wall, self._on_hello, self._on_sample, self._interval_s)
+        self._link = Link(
+            self.name, pipe, self._logs, self.names, self._wall, self._on_hello, self._on_sample, self._interval_s
+        )
         try:
             await self._link.run()
         finally:

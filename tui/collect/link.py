@@ -16,6 +16,7 @@ from tui.collect.channel import Pipe
 from tui.collect.clock import Timeline, WallOffset
 from tui.collect.decode import Hello
 from tui.collect.logbook import LogBook
+from tui.collect.names import Names
 from tui.collect.payload import FELL_THROUGH, NO_PYTHON
 from tui.collect.wire import FrameReader
 from tui.errors import HostError
@@ -41,13 +42,14 @@ READ_BYTES = 1 << 16
 
 
 class Link:
-    """Runs over a pipe that was just opened. ``logs`` and ``wall`` outlive it; they belong to the host."""
+    """Runs over a pipe that was just opened. ``logs``, ``names`` and ``wall`` outlive it; they belong to the host."""
 
     def __init__(
         self,
         host: str,
         pipe: Pipe,
         logs: LogBook,
+        names: Names,
         wall: WallOffset,
         on_hello: Callable[[Hello], None],
         on_sample: Callable[[Sample], None],
@@ -56,6 +58,7 @@ class Link:
         self._host = host
         self._pipe = pipe
         self._logs = logs
+        self._names = names
         self._wall = wall
         self._on_hello = on_hello
         self._on_sample = on_sample
@@ -135,6 +138,7 @@ class Link:
     def _take(self, frame: dict[str, Any]) -> None:
         self._heard = time.monotonic()
         kind = frame.get("type")
+        self._names.learn_from(frame)
         if kind == "tick" and self._hello is not None:
             mono = decode.number(frame.get("mono"))
             if mono is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import glob
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,7 +52,9 @@ class _Tail:
         """Take in what has been added. Raises: HostError."""
         while len(self.data) < MOST_BYTES:
             at = self.offset + len(self.data)
-            answer = await self.host.request("look", what="read", path=self.path, offset=at, limit=READ_BYTES)
+            answer = await self.host.request(
+                "look", what="read", path=self.host.names.there(self.path), offset=at, limit=READ_BYTES
+            )
             piece = _decoded(answer.get("data"))
             self.data += piece
             if len(piece) < READ_BYTES:
@@ -94,7 +97,7 @@ class Aborting:
         if host is None or not paths:
             return
         try:
-            answer = await host.request("look", what="files", paths=paths)
+            answer = await host.request("look", what="files", paths=[glob.escape(host.names.there(p)) for p in paths])
         except HostError as error:
             self._taking.note(f"logs of {name}: {error}")
             return

@@ -82,7 +82,8 @@ class Follower:
             rows = self._markers().filter()
             await agent.request("filter", patterns=[r["pattern"] for r in rows], words=[r["words"] for r in rows])
         for path in logs - asked.logs:
-            await agent.request("follow", key=path, path=path, fd=None, offset=asked.read_to.get(path))
+            there = agent.names.there(path)
+            await agent.request("follow", key=path, path=there, fd=None, offset=asked.read_to.get(path))
         for path in asked.logs - logs:
             await agent.request("unfollow", key=path)
         asked.logs = logs
@@ -94,7 +95,8 @@ class Follower:
     async def _look_for_newest(self, host: str, asked: _Asked) -> None:
         asked.newest_due = asked.mono + NEWEST_EVERY_S
         for pattern in self._discovery.patterns(host):
-            path = (await self._hosts[host].request("look", what="newest", glob=pattern)).get("path")
+            agent = self._hosts[host]
+            path = (await agent.request("look", what="newest", glob=agent.names.there(pattern))).get("path")
             if isinstance(path, str):
                 self._discovery.use_newest(host, pattern, path)
 

@@ -14,6 +14,7 @@ from typing import Any
 from tui.collect.host import Host
 from tui.model import Dump, Fact, Launch, LaunchView, Sample
 from tui.record.baselines import Baselines
+from tui.safetext import clean
 from tui.session.book import HostBook
 from tui.session.capture import Capture
 from tui.session.discover import Discovery
@@ -55,7 +56,11 @@ class Launches:
         self._markers = OwnMarkers()
         self._baselines = Baselines()
         self._engine = Engine(books.values(), self._markers, self._baselines.usual, plan.least)
-        self._discovery = Discovery(pids=plan.pids, logs=plan.logs, ports=plan.ports)
+        for host in hosts.values():
+            for _, path in plan.logs:
+                host.names.learn(path)
+        named = [(name, clean(path)) for name, path in plan.logs]
+        self._discovery = Discovery(pids=plan.pids, logs=named, ports=plan.ports)
         self._follower = Follower(hosts, self._discovery, self._markers)
         self._capture = Capture(hosts, self._on_dump)
         self._looks = Looks(look, spawn)
