@@ -505,6 +505,23 @@ def test_versions_are_read_from_the_logs_head() -> None:
         ),
         ("NVRM: Xid (PCI:0000:3b:00): 31, pid=4711, name=python, Ch 00000008", 31, True, False),
         ("NVRM: Xid (PCI:0000:3b:00 GPU-I:03): 45, pid=4711, name=python", 45, False, False),
+        ("NVRM: Xid (PCI:0000:3b:00): 69, pid=4711, name=python, Class Error: ChId 003b", 69, True, False),
+        ("NVRM: Xid (PCI:0000:3b:00): 94, pid=4711, name=python, Contained: SM (0x1). RST: No", 94, True, False),
+        ("NVRM: Xid (PCI:0000:3b:00): 150, pid=4711, name=python", 150, True, True),
+        (
+            "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x0 (None) to 0x2 (Reboot Required)",
+            154,
+            True,
+            False,
+        ),
+        (
+            "NVRM: Xid (PCI:0000:3b:00): 154, GPU recovery action changed from 0x2 (Reboot Required) to 0x0 (None)",
+            154,
+            False,
+            False,
+        ),
+        ("NVRM: Xid (PCI:0000:3b:00): 87, telemetry", 87, False, False),
+        ("Xid 74 on GPU 3", 74, True, True),
         ("NVRM: Xid (PCI:0000:3b:00): 63, pid='<unknown>', Row Remapper: New row marked", 63, False, False),
     ],
 )

@@ -1,42 +1,51 @@
 """What the kernel's log says of GPUs, the IOMMU, memory and storage.
 
-Xid numbers and their meaning: NVIDIA open-gpu-kernel-modules 595.45.04, ``nverror.h``; which of them end a GPU's work
-for good is judgement.
+What an Xid means stands in ``markers/kernel.toml``.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
+
+from tui.diagnose import markers
+from tui.diagnose.markers import Marker
 
 _XID = re.compile(r"Xid[^:]*\(PCI:[^)]*\)?:?\s*(\d+)|Xid\D{0,40}?(\d+)")
 _IOMMU = re.compile(r"DMAR|AMD-Vi|IO_PAGE_FAULT|arm-smmu|iommu fault", re.IGNORECASE)
 _OOM = re.compile(r"out of memory|oom-kill|Killed process", re.IGNORECASE)
 _STORAGE = re.compile(r"not responding|blocked for more than \d+ seconds|I/O error|timed out.*(?:nfs|lustre)", re.I)
 
-_FOR_GOOD = frozenset({48, 61, 62, 64, 69, 74, 79, 95, 109, 119, 120, 121, 136, 137, 140, 143, 155, 158, 167}
-                      | set(range(144, 151)) | {163, 164, 165, 166, 168, 169, 170, 171, 172, 173})  # fmt: skip
-_OF_A_PROCESS = frozenset({13, 31, 32, 43, 94, 154})
-"""The named process is done for; the GPU is not. (154 only announces what the driver will do.)"""
-
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """``t``: when the line was seen first, ``fresh``: whether that was after the monitor had come."""
+    """``t``: when the line was seen first, ``fresh``: whether that was after the monitor had come; ``said``: what is
+    written behind the number."""
 
     number: int
     text: str
     t: float
     fresh: bool
+    said: str = ""
 
     @property
     def ends_the_gpu(self) -> bool:
-        return self.number in _FOR_GOOD
+        known = meaning(self.number, self.said)
+        return known is not None and known.tells == "gpu_lost"
 
     @property
     def grave(self) -> bool:
-        """Whether work on that GPU cannot go on: 45, 63 and 92 are consequences and warnings."""
-        return self.ends_the_gpu or self.number in _OF_A_PROCESS
+        """Whether somebody's work on that GPU cannot go on; others are consequences, warnings, or not known."""
+        known = meaning(self.number, self.said)
+        return known is not None and known.edge == "fatal"
+
+
+@lru_cache(maxsize=256)
+def meaning(number: int, said: str = "") -> Marker | None:
+    """The marker of an Xid; ``said`` is what the driver wrote behind the number. ``None`` where no marker names it."""
+    line = f"NVRM: Xid (PCI:0): {number}, {said}"
+    return next((m for m in markers.load().of(line) if m.id.startswith("xid.") and m.match(line)), None)
 
 
 def xid(line: str, t: float, fresh: bool) -> Xid | None:
@@ -45,7 +54,7 @@ def xid(line: str, t: float, fresh: bool) -> Xid | None:
     79
     """
     found = _XID.search(line)
-    return Xid(int(found[1] or found[2]), line, t, fresh) if found else None
+    return Xid(int(found[1] or found[2]), line, t, fresh, line[found.end() :].lstrip(", ")) if found else None
 
 
 def of_iommu(line: str) -> bool:

@@ -20,10 +20,10 @@ EDGES = ("begin", "progress", "end", "fatal", "ready", "heartbeat", "neutral")
 """What a line does: opens a phase, moves inside it, closes it, says that the launch failed, says that a server serves
 (or that training steps come), recurs on a clock without meaning anything, or looks like something and is nothing."""
 
-TELLS = ("lock_wait", "request", "worker_wait", "load", "done")
+TELLS = ("lock_wait", "request", "worker_wait", "load", "done", "gpu_lost", "process_lost")
 """What a line tells beside a phase: its writer waits for a lock file; a request begins; a server waits for its workers'
 answer; statistics, with the groups ``running`` (requests at work), ``prompt`` and ``generated`` (tokens a second); the
-last step of a job is done, and it only ends now."""
+last step of a job is done, and it only ends now; of the kernel's lines, what is over for good, a GPU or one process."""
 
 _KEYS = frozenset(
     {

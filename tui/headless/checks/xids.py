@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 
 from tui.collect.decode import integer, listed, mapped, number, text
+from tui.diagnose.kernel_log import meaning
 from tui.headless.checks.finding import Finding, Seen, ago
 
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)[^)]*\): (\d+)(?:, (.{0,160}))?")
-
-OF_A_PROCESS = frozenset({13, 31, 32, 43, 45, 63, 69, 92, 94})
-"""They ended a process, or are kept for the record; the GPU itself goes on (NVIDIA's Xid catalogue; nverror.h)."""
 
 RECENT_S = 3 * 86400.0
 
@@ -32,11 +30,11 @@ def xids(seen: Seen, buses: Mapping[int, str]) -> Iterator[Finding]:
         written.add((-1 if index is None else index, xid))
         where = f"GPU {index}" if index is not None else f"the GPU at {bus}"
         often = f"{count} times, last " if count > 1 else ""
-        yield _finding(xid, f"{where}: Xid {xid}, {often}{ago(age)} ago{': ' + said if said else ''}")
+        yield _finding(xid, said, f"{where}: Xid {xid}, {often}{ago(age)} ago{': ' + said if said else ''}")
     for index, numbers in _watched(seen).items():
         for xid in numbers:
             if (index, xid) not in written:
-                yield _finding(xid, f"GPU {index}: Xid {xid} has just come")
+                yield _finding(xid, "", f"GPU {index}: Xid {xid} has just come")
 
 
 def _watched(seen: Seen) -> dict[int, list[int]]:
@@ -47,12 +45,13 @@ def _watched(seen: Seen) -> dict[int, list[int]]:
     }
 
 
-def _finding(xid: int, said: str) -> Finding:
-    if xid in OF_A_PROCESS:
-        return Finding("note", said, "It ended a process or was noted down; the GPU itself goes on.")
+def _finding(xid: int, said: str, shown: str) -> Finding:
+    known = meaning(xid, said)
+    if known is not None and (known.tells == "process_lost" or known.edge == "neutral"):
+        return Finding("note", shown, "It ended a process or was noted down; the GPU itself goes on.")
     return Finding(
         "problem",
-        said,
+        shown,
         "Drain the GPU and reset it, or reboot where these lines say so (numbers: docs.nvidia.com/deploy/xid-errors):",
         "sudo dmesg -T | grep -iE 'xid|fallen off'",
     )
