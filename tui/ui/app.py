@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
@@ -40,6 +40,9 @@ from tui.ui.view import View
 from tui.ui.widgets.pane import Pane
 from tui.ui.words import PANE_WORDS
 
+if TYPE_CHECKING:
+    from tui.model import Dump, LaunchView
+
 DRAW_EVERY_S = 0.25
 STOP_WITHIN_S = 0.25
 """How long quitting waits for the session to end in order."""
@@ -56,6 +59,15 @@ NOTE_S = 15.0
 
 LOOKED_S = 1.5
 """A host is looked at for so long before nothing is said to be there: launches are found after the first readings."""
+
+OF_MAIN = frozenset(
+    {
+        *("host", "launch", "pane", "leave_pane", "hide_pane", "move_pane", "open_focused"),
+        *("scroll", "page", "edge", "order", "search", "search_step", "mark", "next_log", "wrap"),
+        *("freeze", "step", "step_change", "zoom"),
+    }
+)
+"""Actions that are seen on the main screen alone: another one lets those act that it names in ``ALSO``."""
 
 SETTLED_S = 1.0
 """After this the program is loaded: its objects need no collecting any more."""
@@ -113,6 +125,7 @@ class GputopApp(App[Exit]):
         self._log_at: tuple[str, str] | None = None
         self._told = ""
         self._dirty = False
+        self._dumps: tuple[Dump, ...] = ()
         self._drawn_at = 0.0
         self._second: tuple[int, ...] = ()
         self._busy: set[str] = set()
@@ -212,6 +225,17 @@ class GputopApp(App[Exit]):
         assert isinstance(screen, MainScreen)
         return screen
 
+    @property
+    def front(self) -> Any:
+        """The screen that is looked at: the one in front, or behind a palette."""
+        return next((screen for screen in reversed(self.screen_stack) if hasattr(screen, "show")), self.main)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing changes unseen behind another screen."""
+        if action not in OF_MAIN or self.front is self.main:
+            return True
+        return action in getattr(self.front, "ALSO", ())
+
     def on_mount(self) -> None:
         self._home = asyncio.get_running_loop()
         if not self.is_headless:
@@ -295,8 +319,8 @@ class GputopApp(App[Exit]):
     def _tick(self) -> None:
         self._keep()
         view = self.view
-        if self._dirty and not self.moment.held:
-            self.draw()
+        if self._dirty and (not self.moment.held or self.moment.latest.dumps != self._dumps):
+            self.draw()  # stacks that are being taken come in also while the rest stands still
         elif view.carried_s and self._seconds(view) != self._second:
             self._second = self._seconds(view)
             if self.screen is self.screen_stack[0]:
@@ -307,10 +331,9 @@ class GputopApp(App[Exit]):
         self._dirty = False
         self._drawn_at = self.clock()
         view = self.view
+        self._dumps = view.snapshot.dumps
         self._second = self._seconds(view)
-        shows = (getattr(screen, "show", None) for screen in reversed(self.screen_stack))
-        if (show := next(filter(None, shows), None)) is not None:
-            show(view)
+        self.front.show(view)
 
     def _seconds(self, view: View) -> tuple[int, ...]:
         """The whole seconds of everything that counts them."""
@@ -401,7 +424,14 @@ class GputopApp(App[Exit]):
         self.main.step_focus(step)
 
     def action_open(self, name: str) -> None:
-        self.main.open(name)
+        """Open a pane in full, from whatever screen; on the main screen the same key closes it."""
+        if self.front is self.main:
+            self.main.open(name)
+            return
+        while self.screen is not self.main:
+            self.pop_screen()
+        if self.main.full != name:
+            self.main.open(name)
 
     def action_open_focused(self) -> None:
         pane = self.main.active_pane
@@ -482,14 +512,23 @@ class GputopApp(App[Exit]):
 
     # ------------------------------------------------------------------------------------------------ stacks and abort
 
+    def _asked(self, no_launch: str) -> tuple[SessionLike, LaunchView] | None:
+        """Whom to ask, and the chosen launch as it is now, whatever moment is looked at; else it is said why not."""
+        shown, session = self.view.launch, self.session
+        if shown is None or session is None or session.why_no_stacks:
+            self.notify((session.why_no_stacks if session else "") or no_launch, markup=False)
+            return None
+        now = next((v for v in self.moment.latest.launches if v.launch.id == shown.launch.id), None)
+        if now is None:
+            self.notify(f"{shown.launch.name} is gone: what is shown is past.", markup=False)
+            return None
+        return session, now
+
     def action_stacks(self) -> None:
-        launch = self.view.launch
-        if launch is None or self.session is None or self.session.why_no_stacks:
-            why = self.session.why_no_stacks if self.session else ""
-            self.notify(why or "There is no launch to take stacks of yet.", markup=False)
-            return
-        self._run_once("stacks", self.session.take_stacks, launch.launch.id)
-        self.action_dumps()
+        if (asked := self._asked("There is no launch to take stacks of yet.")) is not None:
+            session, launch = asked
+            self._run_once("stacks", session.take_stacks, launch.launch.id)
+            self.action_dumps()
 
     def action_dumps(self) -> None:
         from tui.ui.screens.dumps import DumpScreen
@@ -500,18 +539,16 @@ class GputopApp(App[Exit]):
     def action_abort(self) -> None:
         from tui.ui.screens.abort import AbortScreen
 
-        view, session = self.view, self.session
-        if view.launch is None or session is None or session.why_no_stacks:
-            self.notify((session.why_no_stacks if session else "") or "There is no launch to abort.", markup=False)
+        if (asked := self._asked("There is no launch to abort.")) is None:
             return
-        launch_id = view.launch.launch.id
+        session, launch = asked
 
         def confirmed(yes: bool | None) -> None:
             if yes:
-                self._run_once("abort", session.abort, launch_id)
+                self._run_once("abort", session.abort, launch.launch.id)
                 self.action_dumps()
 
-        self.push_screen(AbortScreen(view.launch), confirmed)
+        self.push_screen(AbortScreen(launch), confirmed)
 
     def _run_once(self, name: str, call: Callable[[str], Any], launch_id: str) -> None:
         """Run one of the session's calls beside the screen; a second of its kind waits until it has ended."""
@@ -545,25 +582,25 @@ class GputopApp(App[Exit]):
         if self.view.offers_demo:
             yield SystemCommand("Start the demo", "a real launch here that goes silent", self.action_demo)
         own = DUMPS if isinstance(screen, DumpScreen) else FLEET if isinstance(screen, FleetScreen) else ()
-        own = tuple(b for b in own if not self._answers(b.id))
+        ids = {binding.id for binding in own}
         count = len(self.view.snapshot.launches)
         for section, bindings in (("this screen", own), *SECTIONS):
             for binding in bindings:
                 id = binding.id or ""
                 if id == "palette" or (id.startswith("launch.") and int(id[7:]) > count):
                     continue
-                runner = self._runner(binding.action, screen if binding in own else self)
+                if bindings is not own and (id in ids or not self.check_action(binding.action.partition("(")[0], ())):
+                    continue
+                runner = self._runner(binding.action, screen if bindings is own else self)
                 words, _, more = binding.description.partition("; ")
                 yield SystemCommand(words[:1].upper() + words[1:], f"{self.keys[id]}  {more or section}", runner)
+        if screen is not self.main:
+            return
         for name in self.main.panes:
             verb = "Show" if name in self.main.hidden else "Hide"
             words = f"{verb} the pane {PANE_WORDS.get(name, name)}"
             yield SystemCommand(words, "panes keep their order", partial(self.main.toggle, name))
         yield from self._column_commands()
-
-    @staticmethod
-    def _answers(id: str | None) -> bool:
-        return any(binding.id == id for binding in BINDINGS)
 
     async def run_binding(self, id: str) -> None:
         """Do what the key of a binding does."""

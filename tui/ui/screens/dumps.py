@@ -52,10 +52,15 @@ HINTS = (
 """Ids of bindings; those at the end are given up first where room is short."""
 
 
-def paint_dump_header(dump: Dump | None, index: int, count: int, width: int, keys: Keys) -> Line:
+def paint_dump_header(
+    dump: Dump | None, index: int, count: int, width: int, keys: Keys, launch: str | None = None
+) -> Line:
+    """``launch``: whose stacks they are, where there are several launches."""
+    lead: Line = [(f" {launch} ", "accent")] if launch else []
     if dump is None:
-        return [(" no stacks taken yet", "strong"), (f"   {keys['stacks']} takes them", "dim")]
+        return [*lead, (" no stacks taken yet", "strong"), (f"   {keys['stacks']} takes them", "dim")]
     line: Line = [
+        *lead,
         (f" {method_words(dump)}", "strong"),
         (f"  {fmt.clock(dump.started_wall)}", "dim"),
         (f"  {len(dump.processes)} of {max(dump.expected, len(dump.processes))} in", "good" if dump.done else "info"),
@@ -87,6 +92,7 @@ class DumpHeader(Drawing):
 
 class DumpScreen(Screen[None]):
     BINDINGS: ClassVar[list[Binding]] = DUMPS  # pyright: ignore[reportIncompatibleVariableOverride]
+    ALSO: ClassVar[frozenset[str]] = frozenset({"launch"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -150,7 +156,9 @@ class DumpScreen(Screen[None]):
             self._chosen = (self.raw.process.host, self.raw.process.pid)  # it is being read: no other takes its place
         process = self._process(dump)
         index = view.dumps.index(dump) if dump in view.dumps else 0
-        self._header.line = paint_dump_header(dump, index, len(view.dumps), app_of(self).size.width, view.keys)
+        several = len(view.snapshot.launches) > 1 and view.launch is not None
+        launch = view.launch.launch.name if several and view.launch is not None else None
+        self._header.line = paint_dump_header(dump, index, len(view.dumps), app_of(self).size.width, view.keys, launch)
         self.merged.dump, self.raw.process = dump, process
         self.raw.native = _native_of(dump, process)
         if self._comparing is not None:

@@ -51,6 +51,7 @@ class ChosenHost(Drawing):
 
 class FleetScreen(Screen[None]):
     BINDINGS: ClassVar[list[Binding]] = FLEET  # pyright: ignore[reportIncompatibleVariableOverride]
+    ALSO: ClassVar[frozenset[str]] = frozenset({"freeze", "step", "step_change"})
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +95,7 @@ class FleetScreen(Screen[None]):
         self._name = hosts[pane.chosen].name if hosts else None
         width = app_of(self).size.width
         self._header.line = paint_fleet_header(
-            hosts, len(view.snapshot.hosts), width, pane.metric, pane.by_value, self._order, self._wanted
+            hosts, view, width, pane.metric, pane.by_value, self._order, self._wanted
         )
         self._chosen.rows = paint_chosen(self.chosen, width - 4, CHOSEN_ROWS)
         for part in (self._header, pane, self._chosen, self._footer):

@@ -9,10 +9,10 @@ from textual.events import Click, MouseScrollDown, MouseScrollUp
 
 from tui.ui import format as fmt
 from tui.ui.fleet import METRICS, ORDERS, FleetHost, Metric, counts
-from tui.ui.lines import Column, Line, block, cut, fit, fit_columns, pad, row, spread, titles, wrap_spans
+from tui.ui.lines import Column, Line, block, cut, fit, fit_columns, pad, row, spread, titles, width_of, wrap_spans
 from tui.ui.view import View
 from tui.ui.widgets.gpus import STALE, state_line
-from tui.ui.widgets.header import HOST_MARKS
+from tui.ui.widgets.header import HOST_MARKS, frozen_words
 from tui.ui.widgets.pane import Drawing
 from tui.ui.words import cause_words, spaced, verdict_glyph, verdict_role, verdict_word
 
@@ -112,9 +112,10 @@ def _heat(value: float | None, top: float | None) -> str:
 
 
 def paint_fleet_header(
-    shown: Sequence[FleetHost], all_hosts: int, width: int, metric: Metric, by_value: bool, order: int, wanted: str
+    shown: Sequence[FleetHost], view: View, width: int, metric: Metric, by_value: bool, order: int, wanted: str
 ) -> Line:
-    """How many hosts there are and how they stand; what blocks, colours and order mean."""
+    """How many hosts there are and how they stand; what blocks, colours and order mean, or that it is not now."""
+    all_hosts = len(view.snapshot.hosts)
     gpus = sum(len(item.gpus) for item in shown)
     hosts = fmt.plural(all_hosts, "host") if len(shown) == all_hosts else f"{len(shown)} of {all_hosts} hosts"
     line: Line = [(" fleet", "strong"), (f"  {hosts}, {fmt.plural(gpus, 'GPU')}", "dim")]
@@ -124,7 +125,10 @@ def paint_fleet_header(
         line += [("  ", "text"), (f" {wanted} ", "badge-frozen")]
     colour = metric.name if by_value else "verdict"
     right: Line = [(f"blocks {metric.name}, colour {colour}, {ORDERS[order][0]} ", "dim")]
-    return spread(line, right, width) if sum(len(t) for t, _ in line) + len(right[0][0]) < width else cut(line, width)
+    if view.frozen:
+        right = frozen_words(view)
+        line = cut(line, width - width_of(right) - 1)
+    return spread(line, right, width) if width_of(line) + width_of(right) < width else cut(line, width)
 
 
 def paint_chosen(item: FleetHost | None, width: int, height: int) -> list[Line]:

@@ -37,7 +37,7 @@ def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str
         line += [("gputop-hang", "strong"), ("   ", "text")]
     time: Line = [(fmt.clock(view.snapshot.wall)[:5], "dim"), (" ", "text")]
     if view.frozen:
-        time = [(" FROZEN at ", "badge-frozen"), (fmt.clock(view.snapshot.wall) + " ", "badge-frozen")]
+        time = frozen_words(view)
     room = width - width_of(line) - width_of(time) - 2
     for host in view.snapshot.hosts:
         spans = _host(host, host.name == view.host)
@@ -48,6 +48,11 @@ def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str
         spots.append((start, width_of(line) - 2, f"host:{host.name}"))
         room -= width_of(spans) + 2
     return spread(line, time, width), spots
+
+
+def frozen_words(view: View) -> Line:
+    """Which moment is looked at instead of now."""
+    return [(f" FROZEN at {fmt.clock(view.snapshot.wall)} ", "badge-frozen")]
 
 
 def _launch(number: int, launch: LaunchView, chosen: bool, room: int) -> Line:
