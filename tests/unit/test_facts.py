@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 
 from tests.simulated_launch import ASLEEP, SPIN, SPINNING, Doing, SimulatedLaunch, sglang_until_loaded
 from tests.unit.test_diagnose import Watch, loaded
-from tui.diagnose import facts
 from tui.diagnose.answers import Answers
+from tui.diagnose.facts.holdups import pipes, tracer
+from tui.diagnose.facts.locks import lock_files, orphaned_lock
+from tui.diagnose.facts.sockets import meeting
+from tui.diagnose.facts.surroundings import INIT_PID_NAMESPACE, memory_kill, shm, storage_trouble
 from tui.diagnose.lock_owner import owner_alive
 from tui.diagnose.observe import Scene
 from tui.errors import HostError
@@ -202,7 +205,7 @@ def test_a_recording_says_itself_whether_the_owner_lives() -> None:
         row = {"lock_file": "/c/lock", "lock_age_s": 262000, "lock_owner_pid_alive": alive}
         host.watch.sim.facts.append(Fact(host.watch.sim.t, "lock_file", row))
         host.watch.tick()
-        (lock,) = facts.lock_files(host.scene()) or []
+        (lock,) = lock_files(host.scene()) or []
         assert lock.owner_alive is alive
 
 
@@ -222,10 +225,10 @@ def test_a_lock_that_was_removed_is_not_held_against_the_launch() -> None:
     host.says["locks"] = {"locks": [BATON], **SEEN}
     host.watch.sim.doing = dict.fromkeys(range(8), Doing(0.5, wchan="hrtimer_nanosleep", wakes=1.0))
     host.run(16)
-    assert facts.orphaned_lock(host.scene()) is not None
+    assert orphaned_lock(host.scene()) is not None
     host.says["locks"] = {"locks": []}
     host.run(64)  # what is refuted otherwise is looked at once a minute
-    assert facts.lock_files(host.scene()) == []
+    assert lock_files(host.scene()) == []
 
 
 def test_a_flock_names_its_holder_and_a_stopped_one_decides() -> None:
@@ -312,7 +315,7 @@ def test_a_kill_of_a_stranger_is_not_ours_where_the_kernel_counts_as_we_do() -> 
     line = "Memory cgroup out of memory: Killed process {} (python3) total-vm:181448kB"
     for pid, cause in ((9999, "dead_rank"), (4003, "oom_kill")):
         watch = Watch(SimulatedLaunch(8))
-        watch.sim.pid_ns = facts.INIT_PID_NAMESPACE
+        watch.sim.pid_ns = INIT_PID_NAMESPACE
         host = Host(watch)
         sglang_until_loaded(watch.sim, watch.tick)
         host.says["kernel_log"] = {"lines": [{"age_s": 1.0, "text": line.format(pid)}], "readable": True}
@@ -486,12 +489,12 @@ def test_no_answer_breaks_the_readers(answer: dict[str, Any]) -> None:
         watch.tick()
     scene = Scene(watch.history, watch.sim.launch, watch.sim.t)
     for view in scene.procs:
-        assert facts.tracer(scene, view) is None or isinstance(facts.tracer(scene, view), str)
-        assert all(isinstance(pipe.text, str) for pipe in facts.pipes(scene, view))
-    assert all(isinstance(lock.text, str) for lock in facts.lock_files(scene) or ())
-    meeting = facts.meeting(scene)
-    assert meeting is None or isinstance(meeting.trouble, str)
-    facts.shm(scene), facts.storage_trouble(scene), facts.memory_kill(scene, scene.procs)
+        assert tracer(scene, view) is None or isinstance(tracer(scene, view), str)
+        assert all(isinstance(pipe.text, str) for pipe in pipes(scene, view))
+    assert all(isinstance(lock.text, str) for lock in lock_files(scene) or ())
+    met = meeting(scene)
+    assert met is None or isinstance(met.trouble, str)
+    shm(scene), storage_trouble(scene), memory_kill(scene, scene.procs)
 
 
 # ---------------------------------------------------------------------------------------------- GPUs, links and storage
@@ -539,7 +542,7 @@ def test_a_server_of_files_that_does_not_answer_is_named_until_it_does() -> None
     assert "nfs: server filer7 not responding, still trying" in said
     lines.append({"age_s": 0.0, "text": "nfs: server filer7 OK"})
     host.run(70)
-    assert facts.storage_trouble(host.scene()) is None
+    assert storage_trouble(host.scene()) is None
 
 
 def test_a_blocked_task_of_another_launch_is_not_ours() -> None:
@@ -549,4 +552,4 @@ def test_a_blocked_task_of_another_launch_is_not_ours() -> None:
         host.says["kernel_log"] = {"lines": [{"age_s": 5.0, "text": text}], "readable": True}
         host.watch.sim.doing = {rank: Doing(0.0, state="D", wchan="folio_wait_bit_common") for rank in range(8)}
         host.run(40)
-        assert (facts.storage_trouble(host.scene()) == text) == ours
+        assert (storage_trouble(host.scene()) == text) == ours

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from tui.diagnose.lock_owner import owner_alive
-from tui.diagnose.untyped import number
+from tui.diagnose.untyped import mapping, number
 from tui.model import Fact
 from tui.safetext import clean
 
@@ -139,8 +139,8 @@ class Answers:
         """Bytes a second that each process received over TCP between two looks, by pid; a connection that is new since
         then counts with all that it brought."""
         found: dict[str, float] = {}
-        for pid, row in _table(answer.get("sockets")).items():
-            counts = {inode: number(count) or 0.0 for inode, count in _table(_table(row).get("received")).items()}
+        for pid, row in mapping(answer.get("sockets")).items():
+            counts = {inode: number(count) or 0.0 for inode, count in mapping(mapping(row).get("received")).items()}
             before = self._exchange("received", pid, counts, t)
             if before is not None:
                 gained = sum(max(0.0, count - (number(before[1].get(inode)) or 0.0)) for inode, count in counts.items())
@@ -176,10 +176,6 @@ def _rate(
 def _rows(value: object) -> list[Mapping[str, Any]]:
     items = cast("list[object]", value) if isinstance(value, list) else []
     return [cast("Mapping[str, Any]", item) for item in items[:256] if isinstance(item, dict)]
-
-
-def _table(value: object) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _pids(value: object) -> list[int]:

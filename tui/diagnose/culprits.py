@@ -6,7 +6,7 @@ printed.
 
 from __future__ import annotations
 
-from tui.diagnose.facts import Meeting, meeting
+from tui.diagnose.facts.sockets import Meeting, meeting
 from tui.diagnose.hypotheses import seen
 from tui.diagnose.hypotheses.workers import outside_barrier
 from tui.diagnose.judgement import Culprit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tui.diagnose.facts import memory_kill
+from tui.diagnose.facts.surroundings import memory_kill
 from tui.diagnose.hypotheses import seen
 from tui.diagnose.hypotheses.blocked import by_whom
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES

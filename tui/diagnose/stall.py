@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from tui.diagnose.clock import Clock
 from tui.diagnose.culprits import awaited, culprits
-from tui.diagnose.facts import held_lock
+from tui.diagnose.facts.locks import held_lock
 from tui.diagnose.hypotheses import Hypothesis, seen
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.hypotheses.workers import disbelieved

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tui.diagnose.facts import concerning, mapping
+from tui.diagnose.facts import concerning
 from tui.diagnose.hypotheses import Hypothesis
 from tui.diagnose.hypotheses.healthy import HEALTHY_HYPOTHESES
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
+from tui.diagnose.untyped import mapping
 from tui.model import Prediction, Wanted
 
 EVERY_S: Mapping[str, float] = {"locks": 15.0, "surroundings": 10.0, "kernel_log": 15.0, "sockets": 10.0}

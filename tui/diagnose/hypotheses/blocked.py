@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tui.diagnose import facts
+from tui.diagnose.facts.holdups import PipeEnd, pipes, tracer
+from tui.diagnose.facts.locks import held_lock, lock_files, orphaned_lock
+from tui.diagnose.facts.surroundings import shm, storage_trouble
 from tui.diagnose.hypotheses import expect, seen
 from tui.diagnose.hypotheses.expected import all_asleep, gpus_idle, gpus_wait, nobody_works, ranks_wait
 from tui.diagnose.observe import Scene
@@ -77,7 +79,7 @@ def io_stall(scene: Scene) -> list[Prediction]:
 
 def _storage_trouble(scene: Scene) -> Prediction:
     """The kernel complains only after minutes, or not at all, so that its silence says nothing."""
-    told = facts.storage_trouble(scene)
+    told = storage_trouble(scene)
     return expect("kernel_line", "the kernel complains about storage", told or "no such line seen", bool(told) or None)
 
 
@@ -94,10 +96,10 @@ def stale_lock(scene: Scene) -> list[Prediction]:
 def _orphaned(scene: Scene) -> Prediction:
     """Whether there is a lock that nobody will release; where an owner is not known, neither is that."""
     expected = "a lock whose owner is dead"
-    locks = facts.lock_files(scene)
+    locks = lock_files(scene)
     if locks is None:
         return expect("lock_file", expected, "not looked at", None)
-    orphan = facts.orphaned_lock(scene)
+    orphan = orphaned_lock(scene)
     if orphan is not None:
         return expect("lock_file", expected, orphan.text, True)
     unknown = [lock for lock in locks if not lock.held]
@@ -134,7 +136,7 @@ def surely_polled(scene: Scene) -> bool:
 
 def lock_held(scene: Scene) -> list[Prediction]:
     waiters = [view for view in scene.workers if view.wchan.startswith(_LOCK_WAITS)]
-    told, lock = scene.run.waits_for_baton, facts.held_lock(scene)
+    told, lock = scene.run.waits_for_baton, held_lock(scene)
     polled = lock is not None and lock.owner is not None and surely_polled(scene)
     said = f"{seen.who(waiters)} in {waiters[0].wchan}" if waiters else told or "no rank waits for a lock"
     if lock is not None and (waiters or told or polled):
@@ -154,7 +156,7 @@ def lock_held(scene: Scene) -> list[Prediction]:
 
 def lock_frozen(scene: Scene) -> bool:
     """Whether the kernel has a rank waiting for a lock whose holder is stopped."""
-    lock = facts.held_lock(scene)
+    lock = held_lock(scene)
     return lock is not None and lock.owner_stopped and bool(lock.waiters)
 
 
@@ -184,9 +186,9 @@ def _pipe_writers(scene: Scene) -> list[ProcView]:
     return [view for view in scene.living if "pipe_write" in view.wchan]
 
 
-def _full_pipe(scene: Scene) -> facts.PipeEnd | None:
+def _full_pipe(scene: Scene) -> PipeEnd | None:
     """Another pipe than that of its output may be the full one: that those have room refutes nothing."""
-    return next((pipe for view in _pipe_writers(scene) for pipe in facts.pipes(scene, view) if pipe.full), None)
+    return next((pipe for view in _pipe_writers(scene) for pipe in pipes(scene, view) if pipe.full), None)
 
 
 def reader_frozen(scene: Scene) -> bool:
@@ -203,7 +205,7 @@ def stopped(scene: Scene) -> list[Prediction]:
 
 def by_whom(scene: Scene) -> str:
     """`` traced by process 4711 (gdb, stopped)``: who holds a stopped process, where a look has shown it."""
-    tracers = [who for view in scene.stopped if (who := facts.tracer(scene, view))]
+    tracers = [who for view in scene.stopped if (who := tracer(scene, view))]
     return f", traced by {tracers[0]}" if tracers else ""
 
 
@@ -224,7 +226,7 @@ def fresh_fault(scene: Scene) -> bool:
 
 
 def shm_full(scene: Scene) -> list[Prediction]:
-    space = facts.shm(scene)
+    space = shm(scene)
     if space is None:
         said = "not looked at"
     else:

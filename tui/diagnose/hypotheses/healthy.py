@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tui.diagnose import facts
+from tui.diagnose.facts import newest_figure
+from tui.diagnose.facts.locks import held_lock, orphaned_lock
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
+from tui.diagnose.untyped import number
 from tui.diagnose.views import (
     CACHE_BPS,
     CONTEXT_MIB,
@@ -146,8 +148,8 @@ def _only_reads(view: ProcView) -> bool:
 
 
 def _starved(scene: Scene) -> list[Prediction]:
-    share, beside = facts.newest_figure(scene, "cgroup_throttled_pct", 120.0)
-    quota = facts.number(beside.get("cgroup_cpu_quota_cores"))
+    share, beside = newest_figure(scene, "cgroup_throttled_pct", 120.0)
+    quota = number(beside.get("cgroup_cpu_quota_cores"))
     said = "not looked at" if share is None else f"throttled in {share:.0f} % of all periods"
     said += "" if quota is None else f", {quota:g} cores are all it may use"
     burned = sum((view.cpu or 0.0) + (view.children or 0.0) for view in scene.living)
@@ -166,8 +168,8 @@ def _starved(scene: Scene) -> list[Prediction]:
 
 
 def _refaults(scene: Scene) -> list[Prediction]:
-    rate, beside = facts.newest_figure(scene, "cgroup_refault", 120.0)
-    limit = facts.number(beside.get("cgroup_memory_limit_gib"))
+    rate, beside = newest_figure(scene, "cgroup_refault", 120.0)
+    limit = number(beside.get("cgroup_memory_limit_gib"))
     read = sum(view.read or 0.0 for view in scene.living) / MB
     said = "not looked at" if rate is None else f"pages that were evicted come back at {rate:g} MB/s"
     said += "" if limit is None else f", under a limit of {limit:g} GiB"
@@ -195,14 +197,14 @@ def _elsewhere(scene: Scene) -> list[Prediction]:
 
 def _owner_elsewhere(scene: Scene) -> bool | None:
     """A holder that is on this host, and does nothing, is no builder."""
-    lock = facts.held_lock(scene)
+    lock = held_lock(scene)
     if lock is None:
-        return False if facts.orphaned_lock(scene) is not None else None
+        return False if orphaned_lock(scene) is not None else None
     return not (lock.owner is not None and lock.owner_idle)
 
 
 def _lock_text(scene: Scene) -> str:
-    lock = facts.held_lock(scene) or facts.orphaned_lock(scene)
+    lock = held_lock(scene) or orphaned_lock(scene)
     return "not looked at" if lock is None else lock.text
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from tui.diagnose import kernel_log
-from tui.diagnose.facts import alone_on_hosts, meeting, rdma_mb_s
+from tui.diagnose.facts.sockets import meeting
+from tui.diagnose.facts.surroundings import alone_on_hosts, rdma_mb_s
 from tui.diagnose.hypotheses import expect, seen
 from tui.diagnose.hypotheses.expected import (
     all_asleep,
