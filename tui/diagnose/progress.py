@@ -46,7 +46,7 @@ def frame(text: str, *, whole: bool = True) -> Frame | None:
     ``whole`` false: the line goes on, and a drawing that may be cut in its figures does not count.
 
     >>> frame("Loading:  33% Completed | 1/3 [00:01<00:02,  1.1s/it]")
-    Frame(name='Loading: ', done=1.0, total=3.0, unit='it', elapsed_s=1.0, left_s=2.0, rate=0.9090909090909091)
+    Frame(name='Loading:  ', done=1.0, total=3.0, unit='it', elapsed_s=1.0, left_s=2.0, rate=0.9090909090909091)
     """
     if "/" not in text:
         return None
