@@ -64,3 +64,7 @@ def test_sizes_and_counts() -> None:
     assert fmt.count(0.5) == "0.5"
     assert fmt.plural(1, "host") == "1 host"
     assert fmt.plural(4, "host") == "4 hosts"
+
+
+def test_one_is_not_several_and_thousands_are_set_apart() -> None:
+    assert [fmt.plural(n, "line") for n in (0, 1, 2, 1200)] == ["0 lines", "1 line", "2 lines", "1,200 lines"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ui import fakes
-from tests.ui.driving import rows, still_app, text, told
+from tests.ui.driving import SIZES, rows, still_app, text, told
 from tui.ui.screens.abort import AbortScreen
 from tui.ui.screens.dumps import DumpScreen
 from tui.ui.screens.fleet import FleetScreen
@@ -103,3 +103,24 @@ async def test_digits_choose_whose_stacks_are_seen_and_the_head_names_the_launch
         assert "sglang orion-v3-fp8" in rows(app)[0]
         await pilot.press("escape", "f", "1")
         assert isinstance(app.screen, FleetScreen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_last_line_says_how_to_leave_a_full_pane_and_a_held_moment(size: tuple[int, int]) -> None:
+    app = still_app("hung")
+    async with app.run_test(size=size) as pilot:
+        await pilot.press("l")
+        assert "esc back" in rows(app)[-1] and "/ search" in rows(app)[-1]
+        await pilot.press("space", "escape")
+        assert "space go on" in rows(app)[-1] and "freeze" not in rows(app)[-1]
+        assert "esc back" not in rows(app)[-1]
+        await pilot.press("space")
+        assert "go on" not in rows(app)[-1]
+
+
+async def test_choosing_a_theme_begins_at_the_one_that_is_worn() -> None:
+    app = still_app("hung", theme="paper")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("T")
+        await pilot.pause(0.3)
+        assert app.theme == "paper"

@@ -90,3 +90,14 @@ def test_twelve_rows_hold_verdict_phase_gpus_and_log() -> None:
     rects = plan(48, 12, Needs(True, True, 10, 9, 12))
     assert {"verdict", "phases", "gpus", "log"} <= set(rects)
     assert rects["verdict"].height >= 7
+
+
+@pytest.mark.parametrize(("height", "least"), [(8, 3), (12, 6), (24, 14), (40, 20)])
+@pytest.mark.parametrize("width", [48, 80, 120])
+def test_a_pane_in_full_gets_most_of_the_screen_and_the_verdict_its_first_rows(
+    width: int, height: int, least: int
+) -> None:
+    """At 48x12 the ranks in full were their own heading and no rank."""
+    rects = plan(width, height, Needs(True, True, 10, 9, 12, full="processes"))
+    assert rects["processes"].height >= least
+    assert rects["verdict"].height >= 2

@@ -124,5 +124,5 @@ def rank_words(numbers: list[int] | tuple[int, ...]) -> str:
 
 
 def plural(n: int, one: str, many: str = "") -> str:
-    """``1 host``, ``4 hosts``."""
-    return f"{n} {one if n == 1 else many or one + 's'}"
+    """``1 host``, ``4 hosts``, ``1,200 lines``."""
+    return f"{count(n)} {one if n == 1 else many or one + 's'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 
@@ -90,9 +90,12 @@ def phase_rows(width: int, height: int) -> int:
 
 
 def band_rows(width: int, height: int, needs: Needs) -> int:
-    """The band's height depends on the kind of verdict alone, so that the screen stands still while it lasts."""
+    """The band's height depends on the kind of verdict alone, so that the screen stands still while it lasts; beside a
+    pane in full it is a quarter of the screen at most, a third of a tall one."""
     if not needs.launch:
         return 2 if width >= NARROW else 4
+    if needs.full is not None:
+        return max(2, min(band_rows(width, height, replace(needs, full=None)), height // (4 if height < TALL else 3)))
     if height < TINY:
         return max(2, height - 2 - phase_rows(width, height) - (2 if height >= 9 else 0))
     if width < NARROW:

@@ -25,8 +25,10 @@ class ThemeChoices(Provider):
     """All themes by name."""
 
     def _choices(self) -> list[ThemeChoice]:
+        """The one that is worn stands first, under the cursor: opening the palette changes nothing."""
         app: App[Any] = self.app
-        return [ThemeChoice(app, name) for name in sorted(app.available_themes)]
+        names = sorted(app.available_themes, key=lambda name: (name != app.theme, name))
+        return [ThemeChoice(app, name) for name in names]
 
     async def discover(self) -> Hits:
         for choice in self._choices():

@@ -24,7 +24,7 @@ BINS_S = (0.5, *_STEPS, *(10 * s for s in _STEPS), *(60 * s for s in (2, 3, 5, 1
 """Lengths of a bin to choose from, in seconds."""
 
 LABEL = 8
-VALUE = 9
+VALUE = 10
 
 TALLEST = 4
 STALE_S = 90.0
@@ -64,7 +64,7 @@ LANES = (
     Lane("util_pct", "GPU", "%", 100.0),
     Lane("power_pct", "power", "%", 100.0),
     Lane("log_bytes", "log", "", None),
-    Lane("cpu_cores", "CPU", " core", None, 1),
+    Lane("cpu_cores", "CPU", " cores", None, 1),
     Lane("mem_pct", "memory", "%", 100.0),
 )
 """In the order in which they are given up from the end where rows are short."""
@@ -122,7 +122,8 @@ def _value(lane: Lane, times: Sequence[float], column: Sequence[float], now: flo
     index = bisect_right(times, now) - 1
     if index < 0 or now - times[index] > STALE_S or column[index] != column[index]:
         return fmt.UNKNOWN
-    return f"{column[index]:.{lane.digits}f}{lane.unit}"
+    value = column[index]
+    return f"{value:.{lane.digits if value < 10 else 0}f}{lane.unit}"
 
 
 def means(times: Sequence[float], column: Sequence[float], axis: Axis) -> list[float | None]:

@@ -24,7 +24,7 @@ COLUMNS = (
     Column("host", "host", 8, flex=2, most=24),
     Column("gpus", "GPUs", 8, flex=1, most=16),
     Column("value", "", 5, "right", drop=3),
-    Column("phase", "phase", 11, drop=1, flex=1, most=14),
+    Column("phase", "phase", 12, drop=1, flex=1, most=14),
     Column("silent", "silent", 7, "right", drop=2),
 )
 

@@ -174,7 +174,7 @@ class LogPane(Pane):
         if self.query_text:
             return [(f"“{fit(self.query_text, 16)}” {fmt.plural(len(self._hits), 'row')}", "warn")]
         size = [] if log.size is None else [fmt.size(log.size)]
-        lines = [] if log.lines_total is None else [f"{fmt.count(log.lines_total)} lines"]
+        lines = [] if log.lines_total is None else [fmt.plural(log.lines_total, "line")]
         return [(" · ".join([*lines, *size]), "dim")] if self.size.width >= 100 else []
 
     def search(self, query: str) -> int:
