@@ -81,6 +81,7 @@ def _examples(*commands: str) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns an exit code of :class:`tui.errors.Exit`."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _mend_surroundings()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal of another encoding gets a mark, not a traceback
@@ -104,6 +105,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"gputop-hang: the output cannot be written: {error.strerror}", file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return int(Exit.BUG)
+
+
+def _mend_surroundings() -> None:
+    """What a careless caller leaves behind is no reason to fail: closed descriptors, and sizes that no terminal has."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+    for name in ("COLUMNS", "LINES"):
+        size = os.environ.get(name, "1")
+        if not (size.isascii() and size.isdecimal() and len(size) < 5 and int(size)):
+            del os.environ[name]  # rich and Textual take it at its word
 
 
 def _dispatch(words: list[str]) -> Exit:
@@ -193,7 +205,7 @@ def _selectors(parser: argparse.ArgumentParser) -> None:
 
 
 def _port(word: str) -> int:
-    if not word.isdigit() or not 1 <= int(word) <= 65535:
+    if not word.isdecimal() or not 1 <= int(word) <= 65535:
         raise argparse.ArgumentTypeError(f"'{word}' is no port: 1 to 65535")
     return int(word)
 

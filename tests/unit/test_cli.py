@@ -32,6 +32,10 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         (("snapshot", "n[1"), "'n[1' is no host name"),
         (("snapshot", "--pid", "abc"), "--pid abc: a process number"),
         (("snapshot", "--pid", "0"), "--pid 0: a process number"),
+        (("snapshot", "--pid", "²"), "--pid ²: a process number"),
+        (("snapshot", "--pid", "9" * 20), ": a process number"),
+        (("snapshot", "--port", "²"), "'²' is no port"),
+        (("snapshot", "--log", ""), "--log '': the path of a log"),
         (("watch", "--interval", "0"), "0.2 to 60 seconds"),
         (("snapshot", "--port", "99999999"), "1 to 65535"),
         (("replay", "/nowhere", "--json"), "/nowhere is no scenario"),
@@ -39,6 +43,8 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         (("score", "/nowhere"), "/nowhere"),
         (("dump",), "name processes"),
         (("dump", "abc"), "PID or HOST:PID"),
+        (("dump", "²"), "PID or HOST:PID"),
+        (("dump", "--from", "x" * 5000), "there is no such file"),
         (("snapshot", "--bogus"), "--bogus"),
     ],
 )
@@ -103,6 +109,24 @@ def test_a_pipe_is_not_waited_for_where_files_are_read(tmp_path: Path) -> None:
 def test_a_host_named_like_a_command_is_watched_in_the_long_form() -> None:
     done = run("watch", "demo")
     assert "needs a terminal" in done.stderr
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_descriptors_are_no_error(closed: str) -> None:
+    """The exit code may be all that a caller wants; and no sentence for people gets into the data."""
+    command = f"{sys.executable} -m tui replay tests/scenarios/seed-silent-hang --json --speed max {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (10, "")
+    wrong = f"{sys.executable} -m tui replay /nowhere --json {closed}"
+    done = subprocess.run(["sh", "-c", wrong], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("size", ["0", "²", "99999999999"])
+def test_a_size_that_no_terminal_has_is_no_size(size: str) -> None:
+    done = run("snapshot", "--pid", str(os.getpid()), COLUMNS=size, LINES=size)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip()
 
 
 def test_a_full_disk_is_said() -> None:

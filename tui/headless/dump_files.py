@@ -37,8 +37,8 @@ def read_files(paths: Sequence[Path]) -> Reading:
 def _contents(paths: Sequence[Path], unread: dict[str, str]) -> Iterator[tuple[str, bytes]]:
     """One file after the other, so that not all need be held at once; of a long log its end."""
     for path in paths:
-        if not path.exists():
-            raise UsageError(f"dump --from {path}: there is no such file")
+        if not _is_there(path):
+            raise UsageError(f"dump --from {clean(str(path), 200)}: there is no such file")
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         if len(files) > MOST_FILES:
             _say(f"{path}: {len(files)} files; the first {MOST_FILES} are read")
@@ -48,6 +48,13 @@ def _contents(paths: Sequence[Path], unread: dict[str, str]) -> Iterator[tuple[s
                 yield str(file), content
             else:
                 unread[str(file)] = content.strerror or "it cannot be read"
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # longer than any name, or below a folder that may not be entered
+        return False
 
 
 def _content(path: Path) -> bytes | OSError:

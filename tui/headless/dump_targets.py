@@ -29,7 +29,7 @@ LISTED_S = 1.0
 def parse_target(word: str) -> Target:
     """Raises: UsageError."""
     host, colon, pid = word.rpartition(":")
-    if not pid.isdigit() or not 0 < int(pid) < 1 << 31 or (colon and not host):
+    if not pid.isdecimal() or not 0 < int(pid) < 1 << 31 or (colon and not host):
         raise UsageError(f"dump {word}: a process is named as PID or HOST:PID")
     return (host or None), int(pid)
 

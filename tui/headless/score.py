@@ -53,7 +53,8 @@ def score(path: Path) -> Score:
     try:
         truth: dict[str, Any] = toml.loads((path / "truth.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}/truth.toml cannot be read: {error}") from None
+        what = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{path}/truth.toml cannot be read: {what}") from None
     started = time.perf_counter()
     replay = Replay(path)
     rows = [(t, verdict) for t, _, verdict in verdicts(replay)]

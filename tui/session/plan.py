@@ -48,7 +48,7 @@ def plan_hosts(options: argparse.Namespace) -> Plan:
         channels=tuple(channels),
         interval_s=getattr(options, "interval", 1.0),
         pids=tuple(_pid(word, names) for word in getattr(options, "pid", ())),
-        logs=tuple(split_host(word, names) for word in getattr(options, "log", ())),
+        logs=tuple(_log(word, names) for word in getattr(options, "log", ())),
         ports=tuple(getattr(options, "port", ())),
     )
 
@@ -78,9 +78,16 @@ def _channels(words: list[str], sudo: bool) -> list[tuple[str, Channel]]:
     return list(channels.items())
 
 
+def _log(word: str, names: Iterable[str]) -> tuple[str | None, str]:
+    host, path = split_host(word, names)
+    if not path or "\0" in path:
+        raise UsageError(f"--log {word!r}: the path of a log, or HOST:PATH where HOST is one of the hosts given")
+    return host, path
+
+
 def _pid(word: str, names: Iterable[str]) -> tuple[str | None, int]:
     host, number = split_host(word, names)
-    if not number.isdigit() or int(number) == 0:
+    if not number.isdecimal() or not 0 < int(number) < 1 << 31:
         raise UsageError(f"--pid {word}: a process number, or HOST:NUMBER where HOST is one of the hosts given")
     return host, int(number)
 
