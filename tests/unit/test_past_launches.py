@@ -315,6 +315,21 @@ def test_doctor_says_that_the_folder_cannot_be_made(tmp_path: Path) -> None:
     assert "Make " in said and "mv" not in said
 
 
+def test_doctor_says_that_the_folder_cannot_be_entered(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    Store(folder).keep("boot 1 77", LIKE, LOADED)
+    for above in (tmp_path, *tmp_path.parents):
+        if above.stat().st_uid == os.getuid() and above != Path("/"):
+            above.chmod(above.stat().st_mode | 0o055)
+    assert past(folder) == []
+    folder.chmod(0)
+    try:
+        wanted = f"Make {folder} a folder that this user may write into."
+        assert in_child(lambda: _check(wanted in said_of(folder)), uid=65534) == ""
+    finally:
+        folder.chmod(0o755)
+
+
 def test_doctor_waits_for_no_dead_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     never = threading.Event()
     monkeypatch.setattr(Store, "fault", lambda store: never.wait(10) and None)

@@ -122,8 +122,9 @@ class Store:
                 _schema(base)
                 (said,) = base.execute("PRAGMA quick_check(1)").fetchone()
         except (OSError, sqlite3.Error, LaterSchema) as error:
-            return None if "locked" in str(error) else str(error)
-        return None if said == "ok" else said
+            said = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            return None if "locked" in said else said
+        return None if said == "ok" else str(said)
 
     @contextmanager
     def _opened(self, mode: str, wait_s: float) -> Generator[sqlite3.Connection]:

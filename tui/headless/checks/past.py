@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import threading
 from pathlib import Path
@@ -32,7 +33,7 @@ def _look(folder: Path | None) -> list[Finding]:
     fault = store.fault()
     if fault is None:
         return []
-    if not folder.exists():
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         do = f"Make {folder} a folder that this user may write into."
         return [Finding("note", f"past launches cannot be kept in {folder} ({fault}): {WITHOUT}", do)]
     path = str(store.path)
