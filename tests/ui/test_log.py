@@ -107,3 +107,12 @@ async def test_several_logs_are_gone_through_and_the_last_written_one_comes_firs
         await pilot.press("L")
         await pilot.pause()
         assert "orion-v3.log" in text(app)
+
+
+async def test_the_end_of_the_hits_is_said_once_and_briefly() -> None:
+    """Whoever holds ``N`` down reads the log, which a heap of the same words lay over for five seconds each."""
+    app = still_app("hung")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("slash", *"begin.", "enter", *"NNNNNNNNNNNNNNNN")
+        said = [shown for shown in app._notifications if shown.message == "No more hits that way."]
+        assert len(said) == 1 and said[0].timeout <= 2.0

@@ -193,6 +193,11 @@ class GputopApp(App[Exit]):
 
     # ------------------------------------------------------------------------------------------------------- notices
 
+    def notify(self, message: str, **how: Any) -> None:
+        """Say something over the screen; what still stands there is not said again, however often a key is pressed."""
+        if all(said.message != message or said.has_expired for said in self._notifications):
+            super().notify(message, **how)
+
     def _to_terminal(self, text: str) -> None:
         """Write between two pictures, from whatever thread."""
 

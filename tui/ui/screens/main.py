@@ -23,6 +23,9 @@ from tui.ui.widgets.prompt import Prompt
 from tui.ui.widgets.timeline import TimelinePane
 from tui.ui.widgets.verdict import Timers, VerdictBand
 
+BRIEF_S = 1.5
+"""How long it is said that a step leads nowhere: the words lie over the log that is read."""
+
 CALM = frozenset({"progressing", "slow", "ready", "ended"})
 
 
@@ -194,14 +197,14 @@ class MainScreen(Screen[None]):
         if not self.log_pane.query_text:
             self.ask_search()
         elif not self.log_pane.step(forward):
-            app_of(self).notify("No more hits that way.", markup=False)
+            app_of(self).notify("No more hits that way.", timeout=BRIEF_S, markup=False)
 
     def step_mark(self, forward: bool) -> None:
         """To the next line of the log that began a phase, or that was fatal."""
         if not self.log_pane.display:
             self.open("log")
         if not self.log_pane.step_mark(forward):
-            app_of(self).notify("No line that began a phase lies that way.", markup=False)
+            app_of(self).notify("No line that began a phase lies that way.", timeout=BRIEF_S, markup=False)
 
 
 def put(part: Drawing, rect: Rect) -> None:
