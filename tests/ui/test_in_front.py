@@ -124,3 +124,26 @@ async def test_choosing_a_theme_begins_at_the_one_that_is_worn() -> None:
         await pilot.press("T")
         await pilot.pause(0.3)
         assert app.theme == "paper"
+
+
+async def test_hosts_for_which_the_first_line_has_no_room_are_counted_and_a_click_shows_them() -> None:
+    app = still_app("fleet")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        first = rows(app)[0]
+        shown = first.count("gpu-")
+        assert f"+{64 - shown} " in first
+        await pilot.click("#header", offset=(first.index("+"), 0))
+        assert isinstance(app.screen, FleetScreen)
+
+
+@pytest.mark.parametrize("key", ["escape", "ctrl+c"])
+async def test_a_question_is_left_and_its_text_erased_as_in_a_shell(key: str) -> None:
+    app = still_app("hung")
+    async with app.run_test(size=(48, 40)) as pilot:
+        await pilot.press("slash", *"one two", "ctrl+w")
+        assert rows(app)[-1].strip() == "/one▏"
+        await pilot.press("ctrl+u", *("x" * 60), "end")
+        assert rows(app)[-1].rstrip().endswith("xxx▏"), "its end is seen, where one types"
+        await pilot.press(key)
+        assert "q quit" in rows(app)[-1] and app.is_running

@@ -99,11 +99,24 @@ async def test_a_lost_host_is_visibly_old_and_its_timers_stand() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert "gpu-a17 lost for 35s: the connection broke" in text(app)
-        assert "2m 50s held" in text(app)
-        StillApp.now += 60
-        app._tick()
+        for _ in range(2):
+            assert "log silent     3m 29s held" in text(app), "what it was when the host was heard last, 35 s ago"
+            assert "nothing moved  3m 23s held" in text(app)
+            assert "silent for 3m 29s when last heard" in text(app)
+            assert "8 of 8 alive when last heard" in text(app)
+            StillApp.now += 60
+            told(app).post(fakes.snapshot("lost", 460.0))  # the session counts on: it judges what it knows
+            app._tick()
+            await pilot.pause()
+
+
+async def test_a_log_that_is_heard_is_silent_also_while_another_host_is_not_heard() -> None:
+    app = still_app("multi")
+    async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
-        assert "2m 50s held" in text(app)
+        silent, moved = (next(row for row in rows(app) if words in row) for words in ("log silent", "nothing moved"))
+        assert silent.rstrip().endswith("2m 51s")
+        assert moved.rstrip().endswith("2m 10s held"), "gpu-b03 has not been heard for 41 s"
 
 
 async def test_timers_run_on_between_snapshots_but_not_beyond_the_next_one() -> None:

@@ -52,6 +52,11 @@ class View:
         names = self.launch.launch.hosts if self.launch else ()
         return not self.frozen and all(h.state == "live" for h in self.snapshot.hosts if h.name in names)
 
+    def unheard_s(self, *names: str) -> float:
+        """For how long one of these hosts has not been heard; 0 where all are. A session counts on meanwhile, but what
+        was silent or still when a host was heard last may long have moved."""
+        return max((h.age_s or 0.0 for h in self.snapshot.hosts if h.name in names and h.state != "live"), default=0.0)
+
     @property
     def past(self) -> bool:
         """Whether this moment is over: it is looked back at."""

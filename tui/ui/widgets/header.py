@@ -9,6 +9,7 @@ from textual.events import Click
 from tui.ui import format as fmt
 from tui.ui.lines import Line, fit, spread, width_of
 from tui.ui.view import View
+from tui.ui.widgets.gpus import STALE
 from tui.ui.widgets.pane import Drawing
 from tui.ui.words import verdict_glyph, verdict_role
 
@@ -25,7 +26,7 @@ HOST_MARKS = {
 
 
 def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str]]]:
-    """The line, and where a click selects what: (first cell, end, ``launch:ID`` or ``host:NAME``)."""
+    """The line, and where a click selects what: (first cell, end, ``launch:ID``, ``host:NAME`` or ``fleet:``)."""
     spots: list[tuple[int, int, str]] = []
     line: Line = [(" ", "text")]
     for number, launch in enumerate(view.snapshot.launches, 1):
@@ -39,9 +40,16 @@ def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str
     if view.frozen:
         time = frozen_words(view)
     room = width - width_of(line) - width_of(time) - 2
-    for host in view.snapshot.hosts:
+    hosts = view.snapshot.hosts
+    for n, host in enumerate(hosts):
         spans = _host(host, host.name == view.host)
-        if width_of(spans) > room:
+        more = f"+{len(hosts) - n}"
+        last = n == len(hosts) - 1
+        if width_of(spans) + (0 if last else 2 + len(more)) > room:
+            if len(more) <= room:
+                start = width_of(line)
+                line.append((more, "warn" if any(h.state in STALE for h in hosts[n:]) else "dim"))
+                spots.append((start, width_of(line), "fleet:"))
             break
         start = width_of(line)
         line += [*spans, ("  ", "text")]
@@ -85,5 +93,7 @@ class HeaderLine(Drawing):
                 kind, _, name = target.partition(":")
                 if kind == "launch":
                     self.gputop.choose_launch(name)
-                else:
+                elif kind == "host":
                     self.gputop.choose_host(name)
+                else:
+                    self.gputop.action_fleet()

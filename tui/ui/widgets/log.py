@@ -118,12 +118,13 @@ def _marked(text: str, query: str) -> Line:
 
 def silence(view: View, log: LogView, width: int) -> Line:
     """The marker under the last line: for how long nothing has come."""
-    quiet = None if log.silent_s is None else log.silent_s + view.since_judged_s
+    unheard_s = view.unheard_s(log.host)
+    quiet = None if log.silent_s is None else log.silent_s + view.since_judged_s - unheard_s
     if quiet is None or quiet < SILENCE_S:
         return []
     alarm = view.launch is not None and view.launch.verdict.id in ALARMS
     role = verdict_role(view.launch.verdict.id) if view.launch and alarm else "dim"
-    text = f"── silent for {fmt.duration(quiet)} "
+    text = f"── silent for {fmt.duration(quiet)}{' when last heard' if unheard_s else ''} "
     return [(text, role), ("─" * max(0, width - len(text)), "rule")]
 
 

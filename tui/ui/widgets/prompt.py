@@ -1,4 +1,4 @@
-"""A one-line question at the foot of the screen; every key belongs to it until enter or escape."""
+"""A one-line question at the foot of the screen; every key belongs to it until enter, escape or ctrl+c."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from textual.events import Blur, Key, Paste
 
 from tui.safetext import clean
+from tui.ui.lines import fit_left, width_of
 from tui.ui.widgets.pane import Drawing
 
 
@@ -27,7 +28,8 @@ class Prompt(Drawing, can_focus=True):
         self.call_after_refresh(self._draw)
 
     def _draw(self) -> None:
-        self.set_rows([[(f" {self._label}", "key"), (self._text, "text"), ("▏", "accent")]])
+        room = max(1, self.size.width - width_of([(self._label, "key")]) - 3)
+        self.set_rows([[(f" {self._label}", "key"), (fit_left(self._text, room), "text"), ("▏", "accent")]])
 
     def _close(self, text: str | None) -> None:
         answer, self._answer = self._answer, None
@@ -40,8 +42,12 @@ class Prompt(Drawing, can_focus=True):
         event.prevent_default()
         if event.key == "enter":
             self._close(self._text)
-        elif event.key == "escape":
+        elif event.key in ("escape", "ctrl+c"):
             self._close(None)
+        elif event.key == "ctrl+u":
+            self._text = ""
+        elif event.key == "ctrl+w":
+            self._text = self._text.rstrip().rpartition(" ")[0]
         elif event.key in ("backspace", "ctrl+h"):
             self._text = self._text[:-1]
         elif event.is_printable and event.character:

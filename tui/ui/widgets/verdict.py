@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,15 +49,21 @@ def paint_verdict(view: View, width: int, height: int, *, timers: bool) -> list[
 
 
 def paint_timers(view: View) -> list[Line]:
-    """``log silent 1m 04s`` and ``nothing moved 58s``, run on since the verdict while all hosts are heard."""
+    """``log silent 1m 04s`` and ``nothing moved 58s``, run on since the verdict; where the log's host, or one of the
+    launch, is not heard, as it was when that was heard last."""
     if view.launch is None:
         return []
-    verdict = view.launch.verdict
+    verdict, hosts = view.launch.verdict, view.launch.launch.hosts
+    speaks = min(view.launch.logs, key=lambda log: math.inf if log.silent_s is None else log.silent_s, default=None)
+    of_log = view.unheard_s(*hosts) if speaks is None else view.unheard_s(speaks.host)
     role = verdict_role(verdict.id) if verdict.id in ALARMS else "strong"
     rows: list[Line] = []
-    held: Line = [] if view.live else [(" frozen", "info") if view.frozen else (" held", "warn")]
-    for label, value in (("log silent", verdict.silent_s), ("nothing moved", verdict.still_s)):
-        now = None if value is None else value + view.since_judged_s
+    for label, value, unheard_s in (
+        ("log silent", verdict.silent_s, of_log),
+        ("nothing moved", verdict.still_s, view.unheard_s(*hosts)),
+    ):
+        held: Line = [(" frozen", "info")] if view.frozen else [(" held", "warn")] if unheard_s else []
+        now = None if value is None else max(0.0, value + view.since_judged_s - unheard_s)
         text = fmt.duration(0 if now is not None and now < STEADY_S else now)
         rows.append([(f"{label:<14}", "dim"), (f"{text:>7}", role), *held])
     return rows
@@ -151,7 +158,8 @@ def _standing(view: View, verdict: Verdict, width: int) -> Line:
     if verdict.cause:
         parts.insert(0, f"{verdict.strength} evidence")
     if verdict.alive is not None and verdict.expected is not None:
-        parts.append(f"{verdict.alive} of {verdict.expected} alive")
+        heard = view.launch is None or not view.unheard_s(*view.launch.launch.hosts)
+        parts.append(f"{verdict.alive} of {verdict.expected} alive{'' if heard else ' when last heard'}")
     attempt = max(verdict.attempt, view.launch.launch.attempt if view.launch is not None else 1)
     if attempt > 1:
         parts.append(f"attempt {attempt}")
