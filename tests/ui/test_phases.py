@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.ui import fakes
-from tui.model import Usual
+from tui.model import Progress, Usual
 from tui.ui.lines import plain
 from tui.ui.view import View
 from tui.ui.widgets.phases import band, paint_phases
@@ -50,3 +50,25 @@ def test_the_present_runs_through_the_usual_range() -> None:
     lit = [role for text, role in band(80.0, usual, 24, "info") for _ in text]
     assert lit[:16] == ["info"] * 16
     assert set(lit[16:]) == {"dim", "track"}
+
+
+@pytest.mark.parametrize(
+    ("verdict", "done", "said"),
+    [
+        ("progressing", 12, True),
+        ("slow", 12, True),
+        ("progressing", 64, False),
+        ("waiting", 12, False),
+        ("hung", 12, False),
+        ("unknown", 12, False),
+    ],
+)
+def test_a_rate_is_said_only_of_what_moves_and_is_not_done(verdict: str, done: int, said: bool) -> None:
+    """``64/64 shards  5.3/s`` stood for minutes over a launch in which nothing moved."""
+    snapshot = fakes.snapshot("progressing")
+    view = snapshot.launches[0]
+    progress = Progress(done, 64, "shards", 5.3, 9.0)
+    launch = replace(view, verdict=replace(view.verdict, id=verdict, progress=progress))
+    text = "\n".join(plain(row) for row in paint_phases(View(snapshot, launch), 120, 4))
+    assert f"{done}/64 shards" in text
+    assert ("5.3/s" in text) is said and ("9s left" in text) is said

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tui.model import LaunchView, PhaseSpan, Progress, Usual, Verdict
 
 GAP = 2
+MOVES = frozenset({"progressing", "slow"})
 
 
 def spans_of(launch: LaunchView) -> tuple[PhaseSpan, ...]:
@@ -138,7 +139,8 @@ def _short(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], usual: 
 def _details(launch: LaunchView, usual: str, width: int) -> list[Line]:
     """Progress, which ranks are apart and what is usual, in as few rows as they need; the first matter most."""
     progress, apart = launch.verdict.progress, ranks_apart(launch.verdict)
-    parts: list[Line] = [_progress(progress, width)] if progress else []
+    moves = launch.verdict.id in MOVES
+    parts: list[Line] = [_progress(progress, width, moves)] if progress else []
     parts += [[(fit(apart, width), "warn")]] if apart else []
     parts += [[(usual, "dim")]] if usual else []
     rows: list[Line] = []
@@ -151,8 +153,8 @@ def _details(launch: LaunchView, usual: str, width: int) -> list[Line]:
     return rows
 
 
-def _progress(progress: Progress, width: int) -> Line:
-    """``64/64 shards ━━━━━━ · 0.9/s · 12s left``."""
+def _progress(progress: Progress, width: int, moves: bool) -> Line:
+    """``12/64 shards ━━━━━━ · 0.9/s · 12s left``; how fast it was is not said of what is done or does not move."""
     total = progress.total
     counted = fmt.count(progress.done) + (f"/{fmt.count(total)}" if total else "")
     line: Line = [(f"{counted} {progress.unit}", "text")]
@@ -160,10 +162,11 @@ def _progress(progress: Progress, width: int) -> Line:
         wide = 24 if width >= 96 else 12
         line += [(" ", "text"), *bar(progress.done / total, wide, "good" if progress.done >= total else "info")]
     more = ""
-    if progress.rate:
+    moves = moves and (not total or progress.done < total)
+    if progress.rate and moves:
         per_s = progress.rate
         more += f"  {per_s:.1f}/s" if per_s >= 0.1 else f"  one in {fmt.duration(1 / per_s)}"
-    if progress.eta_s is not None and (not total or progress.done < total):
+    if progress.eta_s is not None and moves:
         more += f"  {fmt.duration(progress.eta_s)} left"
     line.append((more, "dim"))
     return line
