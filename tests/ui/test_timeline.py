@@ -150,3 +150,12 @@ async def test_a_click_on_the_timeline_shows_that_moment() -> None:
         await pilot.click(pane, offset=(x, 2))
         await pilot.pause()
         assert 20 <= latest - app.view.snapshot.t <= 40
+
+
+async def test_where_nothing_earlier_is_kept_a_step_back_says_so() -> None:
+    """The timeline reaches back to before the monitor came; the pictures do not."""
+    app = still_app("hung")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("comma", "comma", "comma", "less_than_sign", "less_than_sign")
+        said = {shown.message for shown in app._notifications}
+        assert {"Nothing earlier is kept.", "No change before it is kept."} <= said

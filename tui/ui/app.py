@@ -32,7 +32,7 @@ from tui.ui.keys import BINDINGS, DUMPS, FLEET, SECTIONS, Keys, WrongKey
 from tui.ui.moment import Moment
 from tui.ui.palette import Colourless, make_palette
 from tui.ui.quit import Deadline
-from tui.ui.screens.main import MainScreen
+from tui.ui.screens.main import BRIEF_S, MainScreen
 from tui.ui.session_like import SessionLike
 from tui.ui.theme_choice import ThemeChoice, ThemePalette
 from tui.ui.title import WindowTitle
@@ -388,12 +388,20 @@ class GputopApp(App[Exit]):
 
     def action_step(self, cells: int) -> None:
         """Step by cells of the timeline."""
+        before = self.view.snapshot.t
         self.moment.step(cells * self.main.timeline.cell_s)
-        self.draw()
+        self._stepped(cells, before, "Nothing earlier is kept.")
 
     def action_step_change(self, direction: int) -> None:
+        before = self.view.snapshot.t
         self.moment.step_change(direction, self.view.launch)
+        self._stepped(direction, before, "No change before it is kept.")
+
+    def _stepped(self, direction: int, before: float, words: str) -> None:
+        """Draw what was stepped to; where that is no earlier moment than ``before``, say why."""
         self.draw()
+        if direction < 0 and self.view.snapshot.t >= before:
+            self.notify(words, timeout=BRIEF_S, markup=False)
 
     def action_zoom(self, steps: int) -> None:
         self.main.timeline.zoom_by(steps)
