@@ -143,6 +143,7 @@ def test_the_theme_of_sixteen_colours_is_readable_on_black() -> None:
     [
         ("name = 'x'\nprimary = '#zzz'", "the colour 'secondary' is missing"),
         ("name = [", "cannot be read"),
+        ("name = " + "[" * 5000, "cannot be read"),
         ("nmae = 'x'", "unknown key 'nmae'"),
     ],
 )

@@ -10,13 +10,9 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, cast
 
+from tui import toml
 from tui.model import Frame, ThreadStack
 from tui.stacks.frames import bare, basename, label
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 REACH = 8
 """Frames of any code through which a collective is seen."""
@@ -59,7 +55,7 @@ class _Table:
 
 @cache
 def _table() -> _Table:
-    raw: Mapping[str, Any] = tomllib.loads(Path(__file__).with_name("waits.toml").read_text("utf-8"))
+    raw: Mapping[str, Any] = toml.loads(Path(__file__).with_name("waits.toml").read_text("utf-8"))
     rows = cast("list[Mapping[str, Any]]", raw["frame"])
     kernel = cast("list[Mapping[str, Any]]", raw["kernel"])
     return _Table(

@@ -5,7 +5,6 @@ The shipped ones lie in ``tui/themes`` of an installed package and in ``themes``
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,14 +12,10 @@ from typing import Any
 from textual.color import Color, ColorParseError
 from textual.theme import BUILTIN_THEMES, Theme
 
+from tui import toml
 from tui.errors import UsageError
 from tui.files import read_small
 from tui.ui.palette import OWN_VARIABLES
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 DEFAULT = "dusk"
 SIXTEEN = "ansi"
@@ -73,8 +68,8 @@ def load_themes(folders: Iterable[Path]) -> tuple[list[Theme], list[str]]:
 def read_theme(path: Path) -> Theme:
     """One theme file. Raises UsageError with a sentence that names the file and what is wrong with it."""
     try:
-        data = tomllib.loads(read_small(path))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        data = toml.loads(read_small(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"Theme {path} cannot be read: {error}.") from error
     try:
         return _theme(data, path.stem)
