@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from tests.ui.driving import SIZES, StillApp, ToldSession, still_app
 
@@ -56,6 +57,7 @@ def test_themes_to_choose_from(snap_compare: Compare) -> None:
     async def move(pilot: Pilot[None]) -> None:
         await pilot.press("T")
         await pilot.pause(0.3)
+        pilot.app.screen.query_one(Input).cursor_blink = False
         await pilot.press("down", "down")
         await pilot.pause(0.3)
 
