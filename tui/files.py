@@ -1,4 +1,4 @@
-"""Reading a small file that a person named: never without an end, whatever lies there."""
+"""The program's own folder, and reading a small file that a person named: never without an end, whatever lies there."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from pathlib import Path
 
 MOST_BYTES = 1 << 20
 """No file that people write for this program is longer."""
+
+
+def state_folder() -> Path:
+    """Where the program keeps what it has learnt: ``~/.local/state/gputop-hang`` on Linux."""
+    from platformdirs import user_state_path
+
+    return user_state_path("gputop-hang")
 
 
 def read_small(path: Path, most: int = MOST_BYTES) -> str:

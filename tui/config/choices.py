@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from tui.files import read_small
+from tui.files import read_small, state_folder
 
 MOST_BYTES = 1 << 16
 CLOSE_S = 0.15
@@ -46,7 +46,7 @@ class Kept:
 
     def __init__(self, folder: Path | None = None) -> None:
         """``folder`` instead of the state directory, ``~/.local/state/gputop-hang`` on Linux."""
-        self._path = (folder or _state_folder()) / "choices.json"
+        self._path = (folder or state_folder()) / "choices.json"
         self.choices = _read(self._path)
         self._work: queue.SimpleQueue[Choices | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -106,9 +106,3 @@ def _write(path: Path, choices: Choices) -> None:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
-
-
-def _state_folder() -> Path:
-    from platformdirs import user_state_path
-
-    return user_state_path("gputop-hang")

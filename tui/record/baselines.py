@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.diagnose.observe import Scene
+from tui.files import state_folder
 from tui.history import History
 from tui.model import Launch, LaunchView, PhaseId, Usual
 from tui.record.likeness import Likeness, key, likeness
@@ -142,10 +143,3 @@ class _FileThread:
             while (work := self._work.get()) is not None:
                 with suppress(Exception):  # whatever is wrong with the file: nothing is usual then, and nobody suffers
                     work(store)
-
-
-def state_folder() -> Path:
-    """``~/.local/state/gputop-hang`` on Linux."""
-    from platformdirs import user_state_path
-
-    return user_state_path("gputop-hang")

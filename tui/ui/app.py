@@ -9,14 +9,12 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import App, SystemCommand
 from textual.command import CommandPalette
-from textual.dom import DOMNode
 from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
@@ -28,7 +26,7 @@ from tui.errors import Exit, GputopError, UsageError
 from tui.notices.notifier import Notifier
 from tui.snapshot import Snapshot
 from tui.ui import themes
-from tui.ui.keys import BINDINGS, DUMPS, FLEET, SECTIONS, Keys, WrongKey
+from tui.ui.keys import BINDINGS, Keys, WrongKey
 from tui.ui.moment import Moment
 from tui.ui.palette import Colourless, make_palette
 from tui.ui.quit import Deadline
@@ -38,7 +36,6 @@ from tui.ui.theme_choice import ThemeChoice, ThemePalette
 from tui.ui.title import WindowTitle
 from tui.ui.view import View
 from tui.ui.widgets.pane import Pane
-from tui.ui.words import PANE_WORDS
 
 if TYPE_CHECKING:
     from tui.model import Dump, LaunchView
@@ -488,19 +485,6 @@ class GputopApp(App[Exit]):
         self.main.ranks.redo()
         self.notify(f"ranks {self.main.ranks.order_words}", timeout=1.5, markup=False)
 
-    def _column_commands(self) -> Iterable[SystemCommand]:
-        from tui.ui.widgets.processes import CHOOSABLE, column_words
-
-        ranks = self.main.ranks
-
-        def toggle(key: str) -> None:
-            ranks.toggle(key)
-            ranks.redo()
-
-        for key in CHOOSABLE:
-            verb = "Show" if key in ranks.hidden else "Hide"
-            yield SystemCommand(f"{verb} the column {column_words(key)}", "ranks", partial(toggle, key))
-
     def action_next_log(self) -> None:
         """The log after the one that is shown. The one that was written last is not held: another may become it."""
         view = self.view
@@ -588,42 +572,14 @@ class GputopApp(App[Exit]):
         self.push_screen(HelpScreen())
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Every action that has a key, with that key; the chosen screen's own first."""
-        from tui.ui.screens.dumps import DumpScreen
-        from tui.ui.screens.fleet import FleetScreen
+        """See :func:`tui.ui.commands.commands`."""
+        from tui.ui.commands import commands
 
-        if self.view.offers_demo:
-            yield SystemCommand("Start the demo", "a real launch here that goes silent", self.action_demo)
-        own = DUMPS if isinstance(screen, DumpScreen) else FLEET if isinstance(screen, FleetScreen) else ()
-        ids = {binding.id for binding in own}
-        count = len(self.view.snapshot.launches)
-        for section, bindings in (("this screen", own), *SECTIONS):
-            for binding in bindings:
-                id = binding.id or ""
-                if id == "palette" or (id.startswith("launch.") and int(id[7:]) > count):
-                    continue
-                if bindings is not own and (id in ids or not self.check_action(binding.action.partition("(")[0], ())):
-                    continue
-                runner = self._runner(binding.action, screen if bindings is own else self)
-                words, _, more = binding.description.partition("; ")
-                yield SystemCommand(words[:1].upper() + words[1:], f"{self.keys[id]}  {more or section}", runner)
-        if screen is not self.main:
-            return
-        for name in self.main.panes:
-            verb = "Show" if name in self.main.hidden else "Hide"
-            words = f"{verb} the pane {PANE_WORDS.get(name, name)}"
-            yield SystemCommand(words, "panes keep their order", partial(self.main.toggle, name))
-        yield from self._column_commands()
+        return commands(self, screen)
 
     async def run_binding(self, id: str) -> None:
         """Do what the key of a binding does."""
         await self.run_action(next(binding.action for binding in BINDINGS if binding.id == id))
-
-    def _runner(self, action: str, where: DOMNode) -> Callable[[], Any]:
-        async def run() -> None:
-            await self.run_action(action, where)
-
-        return run
 
     async def action_quit(self) -> None:
         await self._leave(Exit.READY)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tui.files import state_folder
+
 
 def is_first_run(folder: Path | None = None) -> bool:
     """True once for each user; also false where that cannot be noted, for a hint at every start is a nuisance."""
-    if folder is None:
-        from platformdirs import user_state_path
-
-        folder = user_state_path("gputop-hang")
+    folder = folder or state_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "greeted").touch(exist_ok=False)

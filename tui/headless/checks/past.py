@@ -7,6 +7,7 @@ import shlex
 import threading
 from pathlib import Path
 
+from tui.files import state_folder
 from tui.headless.checks.finding import Finding
 
 WITHIN_S = 1.5
@@ -25,7 +26,6 @@ def past(folder: Path | None = None) -> list[Finding]:
 
 
 def _look(folder: Path | None) -> list[Finding]:
-    from tui.record.baselines import state_folder
     from tui.record.store import Store
 
     folder = folder or state_folder()

@@ -15,6 +15,7 @@ from textual.events import Resize
 from textual.screen import Screen
 
 from tui.errors import UsageError
+from tui.files import state_folder
 from tui.model import Dump, ProcessStacks
 from tui.ui import format as fmt
 from tui.ui.keys import DUMPS, Keys
@@ -354,12 +355,10 @@ class DumpScreen(Screen[None]):
         app_of(self).run_worker(partial(self._save, dump), name="save", group="save", exit_on_error=False)
 
     async def _save(self, dump: Dump) -> None:
-        from platformdirs import user_state_path
-
         from tui.ui.stack_text import save
 
         app = app_of(self)
-        folders = [Path(), user_state_path("gputop-hang") / "stacks"]
+        folders = [Path(), state_folder() / "stacks"]
         try:
             text, data = await asyncio.to_thread(save, dump, folders)
         except OSError as error:
