@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -14,12 +15,15 @@ from tui.session.launches import AT_REST_AFTER_S, Launches
 from tui.session.plan import Plan
 
 
-def launches_that_are(verdict: str, monkeypatch: pytest.MonkeyPatch) -> Launches:
-    """Launches of which one has this verdict, since time 0, whatever is seen."""
+def launches_that_are(verdict: str, monkeypatch: pytest.MonkeyPatch, cost_s: float = 0.0) -> Launches:
+    """Launches of which one has this verdict, since time 0, whatever is seen, at a cost of so much CPU time."""
     here = Host("here", LocalChannel(), None)  # type: ignore[arg-type]  # it is never connected
     watched = Launches(Plan(channels=()), {"here": here}, {}, look=_nothing, spawn=_not_begun, changed=lambda: None)
 
     def judge(listed: object, now: float) -> tuple[list[LaunchView], list[Any]]:
+        end = time.thread_time() + cost_s
+        while time.thread_time() < end:
+            pass
         return [LaunchView(Launch("one", "one", ("here",)), Verdict(now, verdict, since=0.0))], []
 
     monkeypatch.setattr(watched._engine, "judge", judge)
@@ -73,3 +77,9 @@ def test_news_ends_the_rest_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made = judged_at(watched, 1003.0, {1003.0: line, 1006.0: ended, 1009.0: still})
     assert made[:3] == [1003.0, 1005.0, 1006.0]
     assert 1009.0 not in made
+
+
+def test_judging_takes_no_more_than_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of very many launches verdicts come more rarely, so that the screen goes on answering keys."""
+    watched = launches_that_are("suspect", monkeypatch, cost_s=0.2)
+    assert judged_at(watched, 1000.0) == [1000.0, 1001.0, 1004.0, 1007.0]

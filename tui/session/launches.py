@@ -32,6 +32,9 @@ AT_REST = frozenset({"hung", "crashed", "ended", "ready"})
 AT_REST_AFTER_S = 30.0
 """A verdict of :data:`AT_REST` that has stood for so long is not expected to change."""
 
+PAUSE_PER_COST = 12.0
+"""After judging, so many times the CPU time that it took pass at least: of 64 launches it would take half a core."""
+
 AGAIN_S = 180.0
 """Stacks asked for again within so long mean: those without C frames did not tell enough."""
 
@@ -66,6 +69,8 @@ class Launches:
         self._looks = Looks(look, spawn)
         self._dumps: dict[int, Dump] = {}
         self._judged_at = -1e9
+        self._costs_s = (0.0, 0.0)
+        """What judging took the last two times: the first time it loads the rules, too, so that the lesser counts."""
         self._news = False
         self.views: tuple[LaunchView, ...] = ()
 
@@ -96,13 +101,17 @@ class Launches:
             self._spawn(self._follower.refocus(host), f"focus {host}")
 
     def judge(self, now: float) -> None:
-        """Bring :attr:`views` up to ``now``, where the last verdicts are older than a tick, or at rest than two."""
-        if now - self._judged_at < (AT_REST_EVERY_S if self._at_rest(now) else JUDGE_EVERY_S):
+        """Bring :attr:`views` up to ``now``, where the last verdicts are older than a tick, or at rest than two; of
+        very many launches, than they cost."""
+        every_s = AT_REST_EVERY_S if self._at_rest(now) else JUDGE_EVERY_S
+        if now - self._judged_at < max(every_s, PAUSE_PER_COST * min(self._costs_s)):
             return
         self._judged_at, self._news = now, False
+        began = time.thread_time()
         views, wanted = self._engine.judge(self._discovery.launches(), now)
         self.views = tuple(views)
         self._baselines.note(self._engine.history, views)
+        self._costs_s = (self._costs_s[1], time.thread_time() - began)
         self._looks.want((want for want in wanted if want.host in self._hosts), now)
 
     async def take_stacks(self, launch_id: str) -> None:

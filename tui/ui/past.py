@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import time
 import zlib
 from bisect import bisect_right
 from dataclasses import replace
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 
 EVERY_S = 1.0
+PAUSE_PER_COST = 30.0
+"""After a snapshot was kept, so many times the CPU time that it took pass at least: of 64 hosts it takes 0.1 s."""
+
 MOST_BYTES = 24 << 20
 """About two hours of one host with eight GPUs, second by second; of 64 hosts some minutes, and thinner before that."""
 
@@ -29,6 +33,7 @@ class Past:
         self._packed: list[bytes] = []
         self._bytes = 0
         self._most = most_bytes
+        self._due_t = -math.inf
 
     def __len__(self) -> int:
         return len(self._times)
@@ -39,9 +44,10 @@ class Past:
         return self._times[0] if self._times else None
 
     def keep(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot unless one was kept less than a second before."""
-        if self._times and snapshot.t - self._times[-1] < EVERY_S:
+        """Keep a snapshot unless one was kept less than a second before, or than keeping it costs."""
+        if snapshot.t < self._due_t:
             return
+        began = time.thread_time()
         from tui.model import Course  # loaded with the session: the first picture does not wait for it
 
         launches = tuple(replace(view, course=Course()) for view in snapshot.launches)
@@ -50,6 +56,7 @@ class Past:
         self._times.append(snapshot.t)
         self._packed.append(packed)
         self._bytes += len(packed)
+        self._due_t = snapshot.t + max(EVERY_S, PAUSE_PER_COST * (time.thread_time() - began))
         if self._bytes > self._most:
             self._thin()
 
