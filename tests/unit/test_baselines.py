@@ -345,7 +345,7 @@ _USUAL = st.builds(
 
 
 @pytest.mark.parametrize("course", [silent, spins, rank_dies])
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(known=st.lists(_USUAL, max_size=2))
 def test_a_baseline_only_ever_delays(
     course: Callable[[SimulatedLaunch, Callable[[], None]], None], known: list[Usual]

@@ -739,7 +739,7 @@ TITLES = ("VLLM::EngineCore_DP1", "VLLM::Worker_TP", "sglang::scheduler_TP999999
 words = st.sampled_from((*COMMON.split(), *TITLES)) | st.text(max_size=12)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.tuples(

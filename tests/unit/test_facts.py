@@ -356,6 +356,28 @@ def test_a_few_pages_that_come_back_are_nothing() -> None:
     assert found["cgroup_refault_mbps"]["cgroup_memory_limit_gib"] == 64.0
 
 
+@pytest.mark.parametrize(
+    ("memory", "cause"),
+    [
+        ({"memory_max": 64 << 30, "memory_used": 63 << 30}, "memory_refault"),
+        ({"memory_max": 64 << 30}, "memory_refault"),  # how much is used was not read
+        ({"memory_max": 64 << 30, "memory_used": 9 << 30}, "slow_storage"),
+        ({"memory_max": None, "memory_used": 9 << 30}, "slow_storage"),
+    ],
+)
+def test_pages_that_come_back_are_held_against_a_limit_only_where_it_is_reached(
+    memory: dict[str, Any], cause: str
+) -> None:
+    """Rank 2 reads 20 MB/s while as much comes back in the control group, which others may share: without a limit, or
+    far from it, those pages are not evicted for the launch's sake."""
+    host = Host(loaded())
+    host.watch.sim.doing = {**dict.fromkeys(range(8), ASLEEP), 2: Doing(5.0, "S", "folio_wait_bit", read_bps=2e7)}
+    for second in range(60):
+        host.says["surroundings"] = {"groups": [group(refaults=5000 * second, **memory)]}
+        host.run(1)
+    assert (host.watch.now.id, host.watch.now.cause) == ("slow", cause)
+
+
 def test_a_full_dev_shm_decides_and_that_of_others_does_not() -> None:
     for pids, cause in ((EIGHT, "shm_full"), ([1], None)):
         host = Host(loaded())

@@ -61,7 +61,7 @@ def read_in(pieces: list[bytes]) -> LogReader:
     return reader
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(st.sampled_from(ROWS) | st.sampled_from(JUNK), max_size=25), st.lists(st.integers(0, 1 << 20), max_size=12)
 )
@@ -99,7 +99,7 @@ TEXTS = st.text(max_size=60) | st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.builds(LogLine, TEXTS, st.none() | st.floats(0, 1e9), st.booleans(), st.booleans()), max_size=20),
     st.none() | st.floats(0, 1e9),

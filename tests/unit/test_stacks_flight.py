@@ -253,7 +253,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(PLAIN, st.sampled_from([2, 3, 4, 5]))
 def test_plain_data_is_read_as_pickle_would(value: object, protocol: int) -> None:
     assert pickled.loads(pickle.dumps(value, protocol=protocol)) == value

@@ -119,7 +119,7 @@ PIECES = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(PIECES | st.text(max_size=30), max_size=60))
 def test_no_mixture_of_lines_makes_the_parser_fail(pieces: list[str]) -> None:
     for found in faulthandler.parse("".join(pieces)):
@@ -183,7 +183,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(JSON, max_size=5))
 def test_no_json_makes_the_reader_fail(value: list[object]) -> None:
     threads = pyspy.from_json(value)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from tui.diagnose.facts import newest_figure
 from tui.diagnose.facts.locks import held_lock, orphaned_lock
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
@@ -23,6 +26,10 @@ from tui.model import Prediction
 
 REFAULTS_MB = 1.0
 """MB a second of evicted pages that come back: a few of them come back anywhere."""
+
+LIMITED = "the control group's memory limit is reached"
+FULL = 0.8
+"""Of a limit: page cache is evicted near it; how near varies with what else is charged to the group."""
 
 
 def _known(scene: Scene, holds: bool) -> bool | None:
@@ -169,10 +176,8 @@ def _starved(scene: Scene) -> list[Prediction]:
 
 def _refaults(scene: Scene) -> list[Prediction]:
     rate, beside = newest_figure(scene, "cgroup_refault", 120.0)
-    limit = number(beside.get("cgroup_memory_limit_gib"))
     read = sum(view.read or 0.0 for view in scene.living) / MB
     said = "not looked at" if rate is None else f"pages that were evicted come back at {rate:g} MB/s"
-    said += "" if limit is None else f", under a limit of {limit:g} GiB"
     moving = [view for view in scene.living if view.moves_bytes or view.in_storage]
     return [
         expect(
@@ -181,8 +186,21 @@ def _refaults(scene: Scene) -> list[Prediction]:
             said,
             None if rate is None else rate >= max(REFAULTS_MB, 0.3 * read),
         ),
+        _at_limit(beside),
         expect("bytes", "the same bytes are read again", seen.byte_flow(scene), _known(scene, bool(moving))),
     ]
+
+
+def _at_limit(beside: Mapping[str, Any]) -> Prediction:
+    """Others' pages come back in a control group that the launch shares, and none is evicted for a limit that is not
+    there or not near. Unknown where no look said whether there is one."""
+    limit, used = number(beside.get("cgroup_memory_limit_gib")), number(beside.get("cgroup_memory_used_gib"))
+    if limit is None:
+        looked = "cgroup_memory_limit_gib" in beside
+        return expect("limit", LIMITED, "no memory limit" if looked else "not looked at", False if looked else None)
+    if used is None:
+        return expect("limit", LIMITED, f"a limit of {limit:g} GiB", True)
+    return expect("limit", LIMITED, f"{used:g} of {limit:g} GiB are used", used >= FULL * limit)
 
 
 def _elsewhere(scene: Scene) -> list[Prediction]:
