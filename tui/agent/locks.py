@@ -18,7 +18,6 @@ MOST_LOCKS = 32
 MOST_ENTRIES = 4000
 MOST_FDS = 200000
 MOST_ENVIRONMENTS = 128
-INIT_PID_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO, include/linux/proc_ns.h
 
 _BATON = re.compile(r"\A(lock|lock_[\w.-]+)\Z")
 _MAKER = re.compile(r"\A\s*(\d{1,7})\s+(\S*)")  # filelock/_soft.py since 3.25: pid and host, a line each
@@ -40,7 +39,7 @@ def look(request: "dict[str, Any]") -> "dict[str, Any]":
     mounts = Mounts()
     return {
         "locks": [_row(file, table, mounts) for file in candidates],
-        "whole_host": _all_in_sight(),
+        "whole_host": procfs.all_processes_in_sight() is True,
         "launched_s": round(launched_s, 1),
         "looked": pids,
         "wall": round(time.time(), 3),
@@ -313,14 +312,6 @@ def namespaced(pid: int) -> "list[int]":
     except OSError:
         return []
     return [int(number) for number in found.group(1).split()] if found else [pid]
-
-
-def _all_in_sight() -> bool:
-    """Whether the processes of other containers on this host are seen, too."""
-    try:
-        return os.readlink("/proc/self/ns/pid") == INIT_PID_NAMESPACE
-    except OSError:
-        return False
 
 
 def _quiet_s(file: File) -> "float | None":

@@ -12,9 +12,6 @@ import sys
 from . import procfs
 from .procfs import text
 
-INIT_PID_NAMESPACE = "pid:[4026531836]"
-"""PROC_PID_INIT_INO, include/linux/proc_ns.h: in any other, NVML's process numbers may be another namespace's."""
-
 MOST_FDS = 200000
 LONGEST_TITLE = 400
 RUNS_WITHIN_S = 2.0
@@ -48,7 +45,7 @@ def rights(request: "dict[str, Any]") -> "dict[str, Any]":
         "cap_eff": _field("/proc/self/status", "CapEff"),
         "seccomp": _field("/proc/self/status", "Seccomp"),
         "ptrace_scope": _line("/proc/sys/kernel/yama/ptrace_scope"),
-        "container": _container(),
+        "container": procfs.all_processes_in_sight() is False,
         "core_pattern": _line("/proc/sys/kernel/core_pattern"),
         "py_spy": find(None),
         "memory_program": _runs_from_memory(),
@@ -106,7 +103,7 @@ def _disk(path: str) -> "dict[str, Any] | None":
 
 def processes(request: "dict[str, Any]") -> "dict[str, Any]":
     """What became of each process: ``{pid: {...}|null}``, null where no process of this number is there."""
-    return {"processes": {str(pid): _process(int(pid)) for pid in request["pids"]}, "container": _container()}
+    return {"processes": {str(pid): _process(int(pid)) for pid in request["pids"]}, "container": procfs.all_processes_in_sight() is False}
 
 
 def ports(request: "dict[str, Any]") -> "dict[str, Any]":
@@ -215,14 +212,6 @@ def _title(pid: int) -> "str | None":
 def _comm(pid: int) -> str:
     now = procfs.stat(pid)
     return text(now.comm) if now else ""
-
-
-def _container() -> bool:
-    """Whether this is not the host's own process namespace."""
-    try:
-        return os.readlink("/proc/self/ns/pid") != INIT_PID_NAMESPACE
-    except OSError:
-        return False
 
 
 def _runs_from_memory() -> "str | None":

@@ -6,22 +6,19 @@ Which keys a shape has is read off the dataclass itself, so the wire follows the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, TypeVar, cast
 
 from tui.model import ChildGroup, Gpu, GpuProcess, Identity, LogUpdate, Proc, Sample
 from tui.safetext import clean, clean_tree
+from tui.untyped import integer, listed, mapped, number, text
 
 ANSWER_LIMIT = 16 << 20
 """Characters of one string in an answer: file contents and stack dumps travel in one piece."""
 
 GPU_AGE_LIMIT_S = 5.0
 """A reading of the GPUs older than this says nothing about the tick that repeats it."""
-
-_MOST = 65536
-"""Most items of any list in a frame: a host has fewer processes, and a display needs no more."""
 
 Decode = Callable[[Any], Any]
 T = TypeVar("T")
@@ -46,33 +43,6 @@ class Hello:
     simulated: bool = False
     mono: float | None = None
     wall: float | None = None
-
-
-def number(value: object) -> float | None:
-    """A finite number, else ``None``; booleans are none."""
-    if type(value) is float:
-        return value if math.isfinite(value) else None
-    if type(value) is int:
-        return float(value) if -(1 << 200) < value < 1 << 200 else None
-    return None
-
-
-def integer(value: object) -> int | None:
-    """A whole number of at most 64 bits (signal masks are unsigned), else ``None``."""
-    return value if type(value) is int and -(1 << 63) <= value < 1 << 64 else None
-
-
-def text(value: object) -> str | None:
-    return clean(value) if isinstance(value, str) else None
-
-
-def listed(value: object) -> list[Any]:
-    """A list, bounded; anything else is an empty one."""
-    return cast("list[Any]", value)[:_MOST] if isinstance(value, list) else []
-
-
-def mapped(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def hello(frame: dict[str, Any]) -> Hello:

@@ -9,9 +9,9 @@ import base64
 import binascii
 from typing import Any, Literal, cast
 
-from tui.collect.decode import integer, listed, mapped, number, text
 from tui.collect.logtext import LogSplitter
 from tui.model import LogLine, LogUpdate
+from tui.untyped import integer, listed, mapped, number, text
 
 MOST_LOGS = 1024
 """Logs of one host that are kept apart; a host that names more of its own accord is not heard on them."""

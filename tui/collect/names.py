@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tui.collect.decode import listed, mapped
 from tui.safetext import LIMIT, clean
+from tui.untyped import listed, mapped
 
 MOST = 1024
 """Paths of one host that are kept; only those that cleaning changes need to be."""

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias, cast
 
 from tui.diagnose.lock_owner import owner_alive
-from tui.diagnose.untyped import mapping, number
 from tui.model import Fact
 from tui.safetext import clean
+from tui.untyped import mapped, number
 
 MOST_LOCKS = 8
 RATE_WINDOW_S = (2.0, 150.0)
@@ -139,8 +139,8 @@ class Answers:
         """Bytes a second that each process received over TCP between two looks, by pid; a connection that is new since
         then counts with all that it brought."""
         found: dict[str, float] = {}
-        for pid, row in mapping(answer.get("sockets")).items():
-            counts = {inode: number(count) or 0.0 for inode, count in mapping(mapping(row).get("received")).items()}
+        for pid, row in mapped(answer.get("sockets")).items():
+            counts = {inode: number(count) or 0.0 for inode, count in mapped(mapped(row).get("received")).items()}
             before = self._exchange("received", pid, counts, t)
             if before is not None:
                 gained = sum(max(0.0, count - (number(before[1].get(inode)) or 0.0)) for inode, count in counts.items())

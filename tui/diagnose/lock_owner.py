@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tui.diagnose.untyped import number
+from tui.untyped import number
 
 NEW_S = 5.0
 """Between a file's making and its maker's being seen with it."""

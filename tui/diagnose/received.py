@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tui.diagnose.untyped import number
 from tui.history import HostHistory
+from tui.untyped import number
 
 FRESH_S = 45.0
 """The rate between the last two looks, in seconds, stands for now."""

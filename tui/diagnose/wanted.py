@@ -12,8 +12,8 @@ from tui.diagnose.hypotheses.healthy import HEALTHY_HYPOTHESES
 from tui.diagnose.hypotheses.hung import HUNG_HYPOTHESES
 from tui.diagnose.judgement import Judgement
 from tui.diagnose.observe import Scene
-from tui.diagnose.untyped import mapping
 from tui.model import Prediction, Wanted
+from tui.untyped import mapped
 
 EVERY_S: Mapping[str, float] = {"locks": 15.0, "surroundings": 10.0, "kernel_log": 15.0, "sockets": 10.0}
 EVERY_ELSE_S = 20.0
@@ -127,7 +127,7 @@ def _groups_of_the_dead(scene: Scene, host: str) -> list[Any]:
     dead = {view.member.pid for view in scene.dead if view.member.host == host}
     found: dict[str, Any] = {}
     for at, fact in concerning(scene, "surroundings", ALWAYS) if dead else ():
-        for folders, pids in mapping(fact.value).get("groups", ()):
+        for folders, pids in mapped(fact.value).get("groups", ()):
             if at == host and folders and dead & {*pids}:
                 found[str(folders)] = [folders, sorted(dead & {*pids})]
     return list(found.values())

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from tui.collect.decode import integer, listed, mapped
 from tui.errors import Exit, HostError
 from tui.headless.checks.finding import Finding, Seen
 from tui.headless.checks.gpus import gpus
@@ -26,6 +25,7 @@ from tui.headless.snapshot import watched
 from tui.model import HostView, LaunchView
 from tui.session.live import LiveSession
 from tui.session.plan import Plan
+from tui.untyped import integer, listed, mapped
 
 DEADLINE_S = 8.0
 """From the start to the last answer; ending the connections may take another second."""

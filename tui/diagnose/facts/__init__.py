@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from tui.diagnose.observe import Scene
-from tui.diagnose.untyped import mapping, number
 from tui.model import Fact
+from tui.untyped import mapped, number
 
 
 def concerning(scene: Scene, name: str, within_s: float) -> list[tuple[str, Fact]]:
@@ -19,7 +19,7 @@ def concerning(scene: Scene, name: str, within_s: float) -> list[tuple[str, Fact
     for host in scene.hosts:
         members = {member.pid for member in scene.launch.members if member.host == host.name}
         for fact in host.facts.get(name, ()):
-            pids = mapping(fact.value).get("pids")
+            pids = mapped(fact.value).get("pids")
             if fact.t >= scene.now - within_s and (not isinstance(pids, list) or members & {*cast("list[int]", pids)}):
                 found.append((host.name, fact))
     return sorted(found, key=lambda item: item[1].t)
@@ -31,7 +31,7 @@ def newest_figure(scene: Scene, word: str, within_s: float) -> tuple[float | Non
     names = dict.fromkeys(name for host in scene.hosts for name in host.facts)
     for name in names:
         for _, fact in concerning(scene, name, within_s):
-            table = mapping(fact.value) or {fact.name: fact.value}
+            table = mapped(fact.value) or {fact.name: fact.value}
             for key, value in table.items():
                 known = number(value) if key.startswith(word) else None
                 if known is not None and (best is None or fact.t >= best[0]):
@@ -46,5 +46,5 @@ def newest(scene: Scene, name: str, within_s: float) -> dict[str, Fact]:
 
 def figure(fact: Fact, name: str) -> float | None:
     """A fact's number; it may carry more beside it."""
-    table = mapping(fact.value)
+    table = mapped(fact.value)
     return number(table.get(name) if table else fact.value)

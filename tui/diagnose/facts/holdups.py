@@ -8,22 +8,22 @@ from typing import Any, cast
 
 from tui.diagnose.facts import newest
 from tui.diagnose.observe import Scene
-from tui.diagnose.untyped import mapping, number, text
 from tui.diagnose.views import ProcView
+from tui.untyped import mapped, number, text
 
 HOLDUPS_S = 180.0
 
 
 def _holdup(scene: Scene, view: ProcView) -> Mapping[str, Any]:
     fact = newest(scene, "holdups", HOLDUPS_S).get(view.member.host)
-    processes = mapping(mapping(fact.value if fact is not None else None).get("processes"))
-    return mapping(processes.get(str(view.member.pid)))
+    processes = mapped(mapped(fact.value if fact is not None else None).get("processes"))
+    return mapped(processes.get(str(view.member.pid)))
 
 
 def tracer(scene: Scene, view: ProcView) -> str | None:
     """Who traces a process: ``process 4711 (gdb, stopped)``; empty where nobody does, ``None`` where not looked at."""
     row = _holdup(scene, view)
-    return None if "tracer" not in row else "" if not row["tracer"] else _named(mapping(row["tracer"]))
+    return None if "tracer" not in row else "" if not row["tracer"] else _named(mapped(row["tracer"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ def pipes(scene: Scene, view: ProcView) -> list[PipeEnd]:
     """The pipes behind a process's standard output and error, as last looked at; the fuller one first."""
     found: list[PipeEnd] = []
     for key, name in (("stdout", "standard output"), ("stderr", "standard error")):
-        row = mapping(_holdup(scene, view).get(key))
+        row = mapped(_holdup(scene, view).get(key))
         if row:
             readers: object = row.get("readers")
-            rows = tuple(mapping(item) for item in cast("list[object]", readers)) if isinstance(readers, list) else ()
+            rows = tuple(mapped(item) for item in cast("list[object]", readers)) if isinstance(readers, list) else ()
             found.append(PipeEnd(name, number(row.get("bytes")), number(row.get("size")), rows))
     return sorted(found, key=lambda pipe: pipe.full is not True)
 
@@ -67,6 +67,6 @@ _STATE_WORDS = {"T": "stopped", "t": "stopped", "Z": "a zombie", "S": "asleep", 
 
 
 def _named(row: Mapping[str, Any]) -> str:
-    state = _STATE_WORDS.get(text(row.get("state")), "")
+    state = _STATE_WORDS.get(text(row.get("state")) or "", "")
     inside = ", ".join(part for part in (text(row.get("comm")), state) if part)
     return f"process {row.get('pid')}{f' ({inside})' if inside else ''}"

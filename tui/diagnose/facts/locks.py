@@ -8,8 +8,8 @@ from typing import Any, cast
 
 from tui.diagnose.facts import concerning
 from tui.diagnose.observe import Scene
-from tui.diagnose.untyped import mapping, number, text
 from tui.diagnose.views import ASLEEP_PCT
+from tui.untyped import mapped, number, text
 
 LOCKS_S = 180.0
 """For so long a look at lock files counts; the newest look of a host replaces what an older one found."""
@@ -92,10 +92,10 @@ def lock_files(scene: Scene) -> list[LockFile] | None:
     """The locks that the newest looks showed, the most telling last; ``None`` where nobody has looked."""
     found: list[LockFile] = []
     facts = concerning(scene, "lock_file", LOCKS_S)
-    looked = {host: fact.t for host, fact in concerning(scene, "locks", LOCKS_S) if "error" not in mapping(fact.value)}
+    looked = {host: fact.t for host, fact in concerning(scene, "locks", LOCKS_S) if "error" not in mapped(fact.value)}
     for host, fact in facts:
         newest = max([t for other, t in [*looked.items(), *((h, f.t) for h, f in facts)] if other == host])
-        row = mapping(fact.value)
+        row = mapped(fact.value)
         if row and fact.t >= newest - 1.0:
             found.append(_lock(host, row))
     if not found and not looked:
@@ -110,13 +110,13 @@ def _lock(host: str, row: Mapping[str, Any]) -> LockFile:
     waiters: object = row.get("lock_waiters")
     return LockFile(
         host=host,
-        path=text(row.get("lock_file")),
+        path=text(row.get("lock_file")) or "",
         age_s=number(row.get("lock_age_s")),
         owner_alive=alive if isinstance(alive, bool) else None,
-        kind=text(row.get("lock_kind")),
+        kind=text(row.get("lock_kind")) or "",
         owner=owner if type(owner) is int else None,
-        owner_comm=text(row.get("lock_owner_comm")),
-        owner_state=text(row.get("lock_owner_state")),
+        owner_comm=text(row.get("lock_owner_comm")) or "",
+        owner_state=text(row.get("lock_owner_state")) or "",
         owner_cpu=number(row.get("lock_owner_cpu_pct")),
         waiters=tuple(cast("list[int]", waiters)) if isinstance(waiters, list) else (),
     )

@@ -7,8 +7,8 @@ from typing import cast
 
 from tui.diagnose.facts import newest
 from tui.diagnose.observe import Scene
-from tui.diagnose.untyped import mapping, number, text
 from tui.diagnose.views import ProcView
+from tui.untyped import mapped, number, text
 
 SOCKETS_S = 180.0
 
@@ -52,17 +52,17 @@ def meeting(scene: Scene) -> Meeting | None:
     meets: dict[tuple[str, int], bool] = {}
     address, listening = "", None
     for host, fact in looks.items():
-        answer = mapping(fact.value)
-        for pid, row in mapping(answer.get("sockets")).items():
-            tcp: object = mapping(row).get("tcp")
-            if isinstance(mapping(row).get("meets"), bool) and pid.isdigit():
-                meets[host, int(pid)] = mapping(row)["meets"]
+        answer = mapped(fact.value)
+        for pid, row in mapped(answer.get("sockets")).items():
+            tcp: object = mapped(row).get("tcp")
+            if isinstance(mapped(row).get("meets"), bool) and pid.isdigit():
+                meets[host, int(pid)] = mapped(row)["meets"]
             for item in cast("list[object]", tcp) if isinstance(tcp, list) else []:
-                told = mapping(item)
+                told = mapped(item)
                 if told.get("state") == "syn_sent" and (number(told.get("tries")) or 0) >= 1:
-                    vain.append((int(pid) if pid.isdigit() else 0, text(told.get("peer"))))
-        master = mapping(answer.get("master"))
-        address = f"{text(master.get('name'))}:{master.get('port')}" if master else address
+                    vain.append((int(pid) if pid.isdigit() else 0, text(told.get("peer")) or ""))
+        master = mapped(answer.get("master"))
+        address = f"{text(master.get('name')) or ''}:{master.get('port')}" if master else address
         if master.get("here") is True and isinstance(master.get("listening"), bool):
             listening = master["listening"]
     absent = [view for view in scene.ranks if meets.get((view.member.host, view.member.pid)) is False]

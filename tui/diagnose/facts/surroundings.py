@@ -7,8 +7,8 @@ import re
 from tui.diagnose import kernel_log
 from tui.diagnose.facts import concerning, figure, newest
 from tui.diagnose.observe import Scene
-from tui.diagnose.untyped import mapping, number
 from tui.diagnose.views import ProcView
+from tui.untyped import mapped, number
 
 SHM_S = 300.0
 LINKS_S = 180.0
@@ -26,7 +26,7 @@ def shm(scene: Scene) -> tuple[float, float | None] | None:
     for host, fact in concerning(scene, "shm_free_mib", SHM_S):
         free = figure(fact, "shm_free_mib")
         if free is not None:
-            rows.setdefault(host, []).append((fact.t, free, number(mapping(fact.value).get("shm_total_mib"))))
+            rows.setdefault(host, []).append((fact.t, free, number(mapped(fact.value).get("shm_total_mib"))))
     rows_now = [row for seen in rows.values() for row in seen if row[0] >= seen[-1][0] - 1.0]
     fullest = min(rows_now, key=lambda row: row[1], default=None)
     return None if fullest is None else fullest[1:]
@@ -100,7 +100,7 @@ def rdma_mb_s(scene: Scene) -> float | None:
     rates = [
         rate
         for fact in newest(scene, "infiniband", LINKS_S).values()
-        for value in mapping(mapping(fact.value).get("rates")).values()
+        for value in mapped(mapped(fact.value).get("rates")).values()
         if (rate := number(value)) is not None
     ]
     return max(rates, default=None)

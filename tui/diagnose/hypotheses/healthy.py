@@ -11,7 +11,6 @@ from tui.diagnose.hypotheses import Hypothesis, expect, seen
 from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
-from tui.diagnose.untyped import number
 from tui.diagnose.views import (
     CACHE_BPS,
     CONTEXT_MIB,
@@ -23,6 +22,7 @@ from tui.diagnose.views import (
     ProcView,
 )
 from tui.model import Prediction
+from tui.untyped import number
 
 REFAULTS_MB = 1.0
 """MB a second of evicted pages that come back: a few of them come back anywhere."""

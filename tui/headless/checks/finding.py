@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tui.collect.decode import mapped
 from tui.model import HostView, LaunchView, ProcView
+from tui.untyped import mapped
 
 Mark = Literal["ok", "note", "problem", "unknown"]
 """ok: works. note: worth knowing. problem: will spoil a launch or a look. unknown: could not be read."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tui.collect.decode import integer, listed, mapped, number, text
 from tui.headless.checks.finding import Finding, Seen, counted, gpus_named
 from tui.headless.checks.memory import memory
 from tui.headless.checks.xids import xids
+from tui.untyped import integer, listed, mapped, number, text
 
 RESET = "Reset it while no process uses it; a reboot does it, too:"
 RECOVERY = {

@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from tui.collect.decode import integer, listed, mapped, text
 from tui.headless.checks.finding import Finding, Seen, counted, gpus_named, missing
 from tui.headless.checks.gpus import Card, cards
+from tui.untyped import integer, listed, mapped, text
 
 _RATE = re.compile(r"[\d.]+")
 

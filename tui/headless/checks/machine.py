@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tui.collect.decode import integer, listed, mapped, number, text
 from tui.diagnose.lock_owner import owner_alive
 from tui.headless.checks.finding import Finding, Seen, ago, counted, gib, missing
 from tui.headless.checks.gpus import cards
+from tui.untyped import integer, listed, mapped, number, text
 
 MIB, GIB = 1 << 20, 1 << 30
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tui.collect.decode import integer, listed, mapped, number, text
 from tui.headless.checks.finding import Finding, Seen, ago, gib, gpus_named, plural
+from tui.untyped import integer, listed, mapped, number, text
 
 MIB = 1 << 20
 FREE_MIB = 1024.0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tui.collect.decode import integer, listed, mapped, text
 from tui.headless.checks.finding import Finding, Seen, counted, gpus_named
+from tui.untyped import integer, listed, mapped, text
 
 OFFSET_SHOWN_S = 1.0
 

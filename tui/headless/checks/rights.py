@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tui.collect.decode import integer, listed, text
 from tui.headless.checks.finding import Finding, Seen, counted, missing, plural, ranges
 from tui.model import LaunchView, ProcView
 from tui.session.pyspy_there import ours
 from tui.stacks.sigabrt import SENTENCES
+from tui.untyped import integer, listed, text
 
 CAP_SYS_PTRACE = 1 << 19
 """capabilities(7)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from tui.collect.decode import integer, listed, mapped, number, text
 from tui.diagnose.kernel_log import meaning
 from tui.headless.checks.finding import Finding, Seen, ago
+from tui.untyped import integer, listed, mapped, number, text
 
 _XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)[^)]*\): (\d+)(?:, (.{0,160}))?")
 
