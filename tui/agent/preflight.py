@@ -103,7 +103,10 @@ def _disk(path: str) -> "dict[str, Any] | None":
 
 def processes(request: "dict[str, Any]") -> "dict[str, Any]":
     """What became of each process: ``{pid: {...}|null}``, null where no process of this number is there."""
-    return {"processes": {str(pid): _process(int(pid)) for pid in request["pids"]}, "container": procfs.all_processes_in_sight() is False}
+    return {
+        "processes": {str(pid): _process(int(pid)) for pid in request["pids"]},
+        "container": procfs.all_processes_in_sight() is False,
+    }
 
 
 def ports(request: "dict[str, Any]") -> "dict[str, Any]":
