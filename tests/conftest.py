@@ -18,6 +18,14 @@ settings.load_profile("beside_live_jobs")  # real jobs run on the other core: no
 REQUIRE_ALL = os.environ.get("GPUTOP_HANG_REQUIRE_ALL") == "1"
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Under ``-n``: the live tests stay together, in their order, and never run beside each other; another process runs
+    the other files meanwhile."""
+    live = Path(__file__).parent / "live"
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("live" if live in item.path.parents else item.path.name))
+
+
 def need_program(name: str, *more_places: str) -> str:
     """The path of a program; where it is missing the test is skipped, or fails under ``GPUTOP_HANG_REQUIRE_ALL=1``."""
     path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin", *more_places]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,6 +15,11 @@ if TYPE_CHECKING:
 
 CARRY_S = 2.5
 """A timer runs on by itself for this long after a snapshot, not longer: the next one should have come."""
+
+
+def written_last(logs: Iterable[LogView]) -> LogView | None:
+    """The log that spoke last; one that was never heard comes after all others."""
+    return min(logs, key=lambda log: math.inf if log.silent_s is None else log.silent_s, default=None)
 
 
 @dataclass(frozen=True)
@@ -132,7 +138,7 @@ class View:
 
     @cached_property
     def log_written_last(self) -> LogView | None:
-        return min(self.logs, key=lambda entry: (entry.silent_s is None, entry.silent_s or 0.0), default=None)
+        return written_last(self.logs)
 
     @cached_property
     def dumps(self) -> tuple[Dump, ...]:

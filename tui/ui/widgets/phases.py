@@ -80,8 +80,8 @@ def _least(columns: list[tuple[str, str, str, float]]) -> int:
 def _draw_chain(columns: list[tuple[str, str, str, float]], hidden: int, width: int, usual: Usual | None) -> list[Line]:
     lead = 10 if hidden else 0
     spare = width - lead - _least(columns)
-    # Shares grow with the logarithm of the duration in steps, so that the present phase does not shift the row.
-    shares = [0 if role == "ahead" else int(2 * math.log2(2 + seconds)) for _, _, role, seconds in columns]
+    # A share grows each time that the duration has doubled: the present phase seldom shifts the row.
+    shares = [0 if role == "ahead" else int(math.log2(4 + seconds)) - 1 for _, _, role, seconds in columns]
     whole = sum(shares) or 1
     rows: list[Line] = [[], [], []]
     if hidden:

@@ -37,7 +37,7 @@ COLUMNS = (
 TREE_COLUMNS = (
     Column("tree", "process", 15, flex=2, most=40),
     *(column for column in COLUMNS if column.key in ("pid", "cpu", "read", "state")),
-    Column("doing", "what it does", 20, flex=4, most=60),
+    Column("doing", "what it does", 28, flex=4, most=60),
     *(column for column in COLUMNS if column.key in ("threads", "rss", "sigabrt")),
     Column("title", "command", 12, flex=5, drop=10),
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from tui.ui import format as fmt
 from tui.ui.keys import Keys
 from tui.ui.layout import BESIDE_FROM, TIMERS_WIDTH
 from tui.ui.lines import Line, right, to_be_continued, width_of, wrap_spans
-from tui.ui.view import View
+from tui.ui.view import View, written_last
 from tui.ui.widgets.gpus import STALE, state_line
 from tui.ui.widgets.pane import Drawing
 from tui.ui.words import ALARMS, cause_words, probe_words, verdict_glyph, verdict_role, verdict_word
@@ -54,7 +53,7 @@ def paint_timers(view: View) -> list[Line]:
     if view.launch is None:
         return []
     verdict, hosts = view.launch.verdict, view.launch.launch.hosts
-    speaks = min(view.launch.logs, key=lambda log: math.inf if log.silent_s is None else log.silent_s, default=None)
+    speaks = written_last(view.launch.logs)
     of_log = view.unheard_s(*hosts) if speaks is None else view.unheard_s(speaks.host)
     role = verdict_role(verdict.id) if verdict.id in ALARMS else "strong"
     rows: list[Line] = []
