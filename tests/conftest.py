@@ -18,6 +18,7 @@ settings.load_profile("beside_live_jobs")  # real jobs run on the other core: no
 REQUIRE_ALL = os.environ.get("GPUTOP_HANG_REQUIRE_ALL") == "1"
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Under ``-n``: the live tests stay together, in their order, and never run beside each other; another process runs
     the other files meanwhile."""
