@@ -36,6 +36,10 @@ class Tmux:
         captured = subprocess.run([*self._tmux, "capture-pane", "-p"], capture_output=True, text=True, check=False)
         return captured.stdout
 
+    def resize(self, columns: int, rows: int) -> None:
+        size = ["-x", str(columns), "-y", str(rows)]
+        subprocess.run([*self._tmux, "resize-window", *size], check=True, capture_output=True)
+
     def press(self, *keys: str) -> None:
         """Keys by tmux's names (``d``, ``Enter``, ``Escape``); each is sent by itself, as a person would."""
         for key in keys:

@@ -246,6 +246,8 @@ def _need_screen() -> None:
         raise UsageError("the monitor needs a terminal; without one use 'gputop-hang snapshot' or 'replay --json'")
     if os.environ.get("TERM", "") in ("", "dumb"):
         raise UsageError("the monitor needs a terminal that can move the cursor; TERM is unset or 'dumb' here")
+    for name in ("COLUMNS", "LINES"):
+        os.environ.pop(name, None)  # a parent with readline exports its own, and Textual would believe it for ever
 
 
 def _settings() -> Settings:

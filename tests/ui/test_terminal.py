@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import need_program
+from tests.tmux import Tmux
 from tests.ui import fakes
 from tests.ui.terminal import on_a_terminal, read_for, read_until
 from tui.model import Snapshot
@@ -152,6 +153,17 @@ def with_verdicts(*verdicts: str) -> Snapshot:
         for n, id in enumerate(verdicts)
     ]
     return replace(base, launches=tuple(views))
+
+
+def test_the_terminals_own_size_counts_and_not_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts us from a program that uses readline passes LINES and COLUMNS on, as they were there once."""
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "20")
+    scenario = str(Path(__file__).parents[1] / "scenarios" / "seed-silent-hang")
+    with Tmux([sys.executable, "-m", "tui", "replay", scenario], columns=120, rows=40) as tmux:
+        tmux.wait_for(r"(?m)^.{110,}$", 20)
+        tmux.resize(80, 24)
+        tmux.wait_for(r"\A(?:.*\n){23}.*q quit\s*\Z", 5)
 
 
 def test_the_title_names_the_gravest_launch() -> None:
