@@ -211,7 +211,7 @@ def _port(word: str) -> int:
 
 
 def _interval_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--interval", type=_interval, default=1.0, metavar="S", help="seconds between looks (1)")
+    parser.add_argument("--interval", type=_interval, metavar="S", help="seconds between looks (1, of more than 16 hosts 2)")
 
 
 def _theme(parser: argparse.ArgumentParser) -> None:
@@ -235,8 +235,8 @@ def _interval(word: str) -> float:
         seconds = float(word)
     except ValueError:
         seconds = 0.0
-    if not 0.2 <= seconds <= 60:
-        raise argparse.ArgumentTypeError(f"'{word}' is no interval: 0.2 to 60 seconds")
+    if not 0.2 <= seconds <= 10:
+        raise argparse.ArgumentTypeError(f"'{word}' is no interval: 0.2 to 10 seconds")
     return seconds
 
 

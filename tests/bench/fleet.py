@@ -20,14 +20,14 @@ import sys
 from tui.collect.local import LocalChannel
 from tui.demo.launch import DemoLaunch
 from tui.session.live import LiveSession
-from tui.session.plan import Plan
+from tui.session.plan import Plan, usual_interval_s
 from tui.ui.app import GputopApp
 
 launch = DemoLaunch(healthy=False)
 launch.start()
 hosts = [(f"gpu{n:03}", LocalChannel(simulate=launch.simulation())) for n in range(int(sys.argv[1]))]
 try:
-    GputopApp(lambda: LiveSession(Plan(tuple(hosts), pids=((None, launch.parent_pid),)))).run()
+    GputopApp(lambda: LiveSession(Plan(tuple(hosts), usual_interval_s(len(hosts)), pids=((None, launch.parent_pid),)))).run()
 finally:
     launch.stop()
 """

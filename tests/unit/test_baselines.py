@@ -62,7 +62,7 @@ class Session:
 
     def see(self, sample: Sample) -> None:
         self.engine.add(sample)
-        (self.view,), _ = self.engine.judge([self.sim.launch], self.sim.t)
+        self.view, _ = self.engine.judge(self.sim.launch, self.sim.t)
         self.baselines.note(self.engine.history, [self.view])
         self.said.append(self.view.verdict.id)
 
@@ -263,7 +263,7 @@ def verdicts(
 
     def tick() -> None:
         engine.add(sim.tick(2.0))
-        (view,), _ = engine.judge([sim.launch], sim.t)
+        view, _ = engine.judge(sim.launch, sim.t)
         said.append((sim.t - loaded_at[0], view.verdict.id))
 
     sglang_until_loaded(sim, tick)

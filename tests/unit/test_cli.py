@@ -36,7 +36,7 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
         (("snapshot", "--pid", "9" * 20), ": a process number"),
         (("snapshot", "--port", "²"), "'²' is no port"),
         (("snapshot", "--log", ""), "--log '': the path of a log"),
-        (("watch", "--interval", "0"), "0.2 to 60 seconds"),
+        (("watch", "--interval", "11"), "0.2 to 10 seconds"),
         (("snapshot", "--port", "99999999"), "1 to 65535"),
         (("replay", "/nowhere", "--json"), "/nowhere is no scenario"),
         (("replay", "/nowhere", "--speed", "-1"), "a number above 0, or max"),

@@ -53,18 +53,13 @@ class Engine:
         self.history.add(sample)
         self.books[sample.host].feed(sample)
 
-    def judge(self, launches: Sequence[Launch], now: float) -> tuple[list[LaunchView], list[Wanted]]:
-        """Judge every launch at ``now`` on the monitor's timeline."""
-        views: list[LaunchView] = []
-        wanted: list[Wanted] = []
-        for launch in launches:
-            judged = self._judged.setdefault(launch.id, _Judged(seen_since=now))
-            usual = self._usual(launch)
-            diagnosis = diagnose(self.history, launch, now, judged.verdict, usual, self._least)
-            judged.verdict = diagnosis.verdict
-            wanted += diagnosis.wanted
-            views.append(replace(self._view(launch, judged, diagnosis.verdict, now), usual=usual))
-        return views, wanted
+    def judge(self, launch: Launch, now: float) -> tuple[LaunchView, Sequence[Wanted]]:
+        """Judge a launch at ``now`` on the monitor's timeline."""
+        judged = self._judged.setdefault(launch.id, _Judged(seen_since=now))
+        usual = self._usual(launch)
+        diagnosis = diagnose(self.history, launch, now, judged.verdict, usual, self._least)
+        judged.verdict = diagnosis.verdict
+        return replace(self._view(launch, judged, diagnosis.verdict, now), usual=usual), diagnosis.wanted
 
     def host_views(self, now: float) -> tuple[HostView, ...]:
         return tuple(book.view(now) for book in self.books.values())

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from tui.collect.host import Host
-from tui.model import Dump, Fact, Launch, LaunchView, Sample
+from tui.model import Dump, Fact, Launch, LaunchView, Sample, Wanted
 from tui.record.baselines import Baselines
 from tui.safetext import clean
 from tui.session.book import HostBook
@@ -23,17 +23,7 @@ from tui.session.follow import Follower
 from tui.session.looks import Looks
 from tui.session.own_markers import OwnMarkers
 from tui.session.plan import Plan
-
-JUDGE_EVERY_S = 0.9
-AT_REST_EVERY_S = 1.9
-"""So often while nothing happens: judging is the largest part of what a screen costs that is left open all day."""
-
-AT_REST = frozenset({"hung", "crashed", "ended", "ready"})
-AT_REST_AFTER_S = 30.0
-"""A verdict of :data:`AT_REST` that has stood for so long is not expected to change."""
-
-PAUSE_PER_COST = 12.0
-"""After judging, so many times the CPU time that it took pass at least: of 64 launches it would take half a core."""
+from tui.session.turns import Turns
 
 AGAIN_S = 180.0
 """Stacks asked for again within so long mean: those without C frames did not tell enough."""
@@ -68,11 +58,11 @@ class Launches:
         self._capture = Capture(hosts, self._on_dump)
         self._looks = Looks(look, spawn)
         self._dumps: dict[int, Dump] = {}
-        self._judged_at = -1e9
-        self._costs_s = (0.0, 0.0)
-        """What judging took the last two times: the first time it loads the rules, too, so that the lesser counts."""
-        self._news = False
-        self.views: tuple[LaunchView, ...] = ()
+        self._turns = Turns()
+
+    @property
+    def views(self) -> tuple[LaunchView, ...]:
+        return self._turns.views
 
     @property
     def dumps(self) -> tuple[Dump, ...]:
@@ -93,26 +83,25 @@ class Launches:
         if facts:
             sample = replace(sample, facts=(*sample.facts, *facts))
         self._engine.history.add(sample)
-        if self._discovery.feed(sample):
-            self._judged_at = -1e9
-        self._news = self._news or bool(sample.gone) or any(log.lines or log.change for log in sample.logs)
+        self._discovery.feed(sample)
+        if sample.gone or any(log.lines or log.change for log in sample.logs):
+            self._turns.news(host)
         self._follower.note(sample)
         if self._follower.behind(host):
             self._spawn(self._follower.refocus(host), f"focus {host}")
 
     def judge(self, now: float) -> None:
-        """Bring :attr:`views` up to ``now``, where the last verdicts are older than a tick, or at rest than two; of
-        very many launches, than they cost."""
-        every_s = AT_REST_EVERY_S if self._at_rest(now) else JUDGE_EVERY_S
-        if now - self._judged_at < max(every_s, PAUSE_PER_COST * min(self._costs_s)):
-            return
-        self._judged_at, self._news = now, False
-        began = time.thread_time()
-        views, wanted = self._engine.judge(self._discovery.launches(), now)
-        self.views = tuple(views)
-        self._baselines.note(self._engine.history, views)
-        self._costs_s = (self._costs_s[1], time.thread_time() - began)
-        self._looks.want((want for want in wanted if want.host in self._hosts), now)
+        """Bring :attr:`views` up to ``now``, see :class:`tui.session.turns.Turns`."""
+        wanted: list[Wanted] = []
+
+        def judged(launch: Launch) -> LaunchView:
+            view, wants = self._engine.judge(launch, now)
+            wanted.extend(wants)
+            return view
+
+        if self._turns.take(self._discovery.launches(), judged, now):
+            self._baselines.note(self._engine.history, self.views)
+            self._looks.want((want for want in wanted if want.host in self._hosts), now)
 
     async def take_stacks(self, launch_id: str) -> None:
         """Stacks of all ranks of a launch; nothing of it pauses a target. Where that was done a moment ago, or the
@@ -134,11 +123,6 @@ class Launches:
 
     async def close(self) -> None:
         await self._baselines.close()
-
-    def _at_rest(self, now: float) -> bool:
-        verdicts = [view.verdict for view in self.views]
-        stands = all(v.id in AT_REST and now - v.since >= AT_REST_AFTER_S for v in verdicts)
-        return bool(verdicts) and stands and not self._news
 
     def _on_dump(self, dump: Dump) -> None:
         self._dumps[dump.id] = dump

@@ -57,9 +57,9 @@ class PlaybackSession:
                 book = self._engine.books[sample.host]
                 book.state, book.since = "live", book.since or t
                 self._engine.add(sample)
-            views, _ = self._engine.judge([launch], t)
+            view, _ = self._engine.judge(launch, t)
             hosts = self._engine.host_views(t)
-            self._last = Snapshot(t=t, wall=self._replay.start_wall + t, hosts=hosts, launches=tuple(views))
+            self._last = Snapshot(t=t, wall=self._replay.start_wall + t, hosts=hosts, launches=(view,))
             self._post(self._last)
         self._say("the recording ends here")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 EVERY_S = 1.0
-PAUSE_PER_COST = 30.0
+PAUSE_PER_COST = 60.0
 """After a snapshot was kept, so many times the CPU time that it took pass at least: of 64 hosts it takes 0.1 s."""
 
 MOST_BYTES = 24 << 20
