@@ -211,7 +211,7 @@ def _port(word: str) -> int:
 
 
 def _interval_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--interval", type=_interval, metavar="S", help="seconds between looks (1, of more than 16 hosts 2)")
+    parser.add_argument("--interval", type=_interval, metavar="S", help="seconds between looks (1; 2 at many hosts)")
 
 
 def _theme(parser: argparse.ArgumentParser) -> None:

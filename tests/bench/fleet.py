@@ -26,8 +26,9 @@ from tui.ui.app import GputopApp
 launch = DemoLaunch(healthy=False)
 launch.start()
 hosts = [(f"gpu{n:03}", LocalChannel(simulate=launch.simulation())) for n in range(int(sys.argv[1]))]
+plan = Plan(tuple(hosts), usual_interval_s(len(hosts)), pids=((None, launch.parent_pid),))
 try:
-    GputopApp(lambda: LiveSession(Plan(tuple(hosts), usual_interval_s(len(hosts)), pids=((None, launch.parent_pid),)))).run()
+    GputopApp(lambda: LiveSession(plan)).run()
 finally:
     launch.stop()
 """
