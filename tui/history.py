@@ -57,6 +57,8 @@ class ProcTrack:
         self.seen_t = seen_t
         self.gone_t: float | None = None
         self.last: Proc | None = None
+        self.lived = False
+        """Whether it was ever seen alive, and not only as the zombie of one that had ended before."""
         self.track = Track(PROC_FIELDS)
         self._child_cpu: dict[str, float] = {}
         self._burned = [0.0, 0.0]
@@ -82,6 +84,7 @@ class ProcTrack:
             ),
         )
         self.last = proc
+        self.lived = self.lived or proc.state not in ("Z", "X")
 
     def _add_children(self, proc: Proc) -> bool:
         first = self.last is None

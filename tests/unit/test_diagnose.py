@@ -555,6 +555,28 @@ def test_the_phase_bar_names_known_phases_in_order() -> None:
     assert all(s.phase in PHASES for s in spans) and spans[-1].end is None
 
 
+def test_the_phases_of_a_launch_stay_when_its_processes_are_gone() -> None:
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(10)
+    launch = replace(watch.sim.launch, started_wall=WALL - 20.0)
+    before = [(s.phase, s.start) for s in phase_spans(watch.history, launch, watch.sim.t)]
+    assert before[0][0] == "import"
+    for state in ("Z", None):  # first they are dead, then they are not there any more
+        watch.sim.doing = {} if state is None else dict.fromkeys(range(8), Doing(0.0, state))
+        watch.run(10)
+        after = [(s.phase, s.start) for s in phase_spans(watch.history, launch, watch.sim.t)]
+        assert after[: len(before)] == before
+
+
+def test_the_silence_is_told_with_its_unit() -> None:
+    watch = loaded()
+    watch.sim.doing = dict.fromkeys(range(8), ASLEEP)
+    watch.run(30)
+    told = {entry.signal: entry.text for entry in watch.now.evidence}
+    assert told["log_silence"].endswith(" s")
+
+
 def test_every_cause_has_a_title_and_every_sick_one_a_remedy_with_its_source() -> None:
     for name, cause in CAUSES.items():
         assert cause.title, name

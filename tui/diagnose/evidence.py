@@ -23,6 +23,7 @@ def evidence(scene: Scene, judgement: Judgement) -> tuple[Evidence, ...]:
             None if silent is None else round(silent, 1),
             silent or 0.0,
             1.0 if silent is not None else 0.0,
+            text="" if silent is None else f"the log has been silent for {silent:.0f} s",
         )
     ]
     if scene.workers:

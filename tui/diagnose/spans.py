@@ -17,7 +17,7 @@ def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan
     run = scene.run
     starts = [(phase, t) for phase, t in run.spans if t is not None]
     began = _began(scene, starts[0][1] if starts else None)
-    if began is not None and (not starts or starts[0][0] != "import") and _lives(scene):
+    if began is not None and (not starts or starts[0][0] != "import") and _lived(scene):
         starts.insert(0, ("import" if starts or scene.phase == "import" else "unknown", began))
     if starts and starts[-1][0] != scene.phase and scene.phase != "unknown":
         starts.append((scene.phase, max(starts[-1][1], now)))
@@ -40,10 +40,10 @@ def _began(scene: Scene, first: float | None) -> float | None:
     return began if began is not None and (first is None or began < first) else None
 
 
-def _lives(scene: Scene) -> bool:
-    """Whether a process of the launch lives; ``scene.living`` would also measure what all of them do."""
+def _lived(scene: Scene) -> bool:
+    """Whether a process of the launch was seen alive."""
     tracks = (found[1] for member in scene.launch.members if (found := scene.track_of(member)) is not None)
-    return any(t.gone_t is None and t.last is not None and t.last.state not in "ZX" for t in tracks)
+    return any(track.lived for track in tracks)
 
 
 def _is_member(scene: Scene, host: str, key: tuple[int, int]) -> bool:
