@@ -90,8 +90,13 @@ class Launches:
         if self._follower.behind(host):
             self._spawn(self._follower.refocus(host), f"focus {host}")
 
-    def judge(self, now: float) -> None:
-        """Bring :attr:`views` up to ``now``, see :class:`tui.session.turns.Turns`."""
+    def attend(self, launch_id: str | None) -> None:
+        """This launch is looked at: its rows and its verdict are to be as new as its hosts' readings."""
+        self._turns.in_front = launch_id
+
+    def judge(self, now: float, *, everyone: bool = False) -> None:
+        """Bring :attr:`views` up to ``now``, see :class:`tui.session.turns.Turns`; of ``everyone`` where there is no
+        screen that waits. Raises what a rule raised, after the others were judged."""
         wanted: list[Wanted] = []
 
         def judged(launch: Launch) -> LaunchView:
@@ -99,9 +104,11 @@ class Launches:
             wanted.extend(wants)
             return view
 
-        if self._turns.take(self._discovery.launches(), judged, now):
+        if self._turns.take(self._discovery.launches(), judged, now, everyone=everyone):
             self._baselines.note(self._engine.history, self.views)
             self._looks.want((want for want in wanted if want.host in self._hosts), now)
+        if self._turns.failed is not None:
+            raise self._turns.failed
 
     async def take_stacks(self, launch_id: str) -> None:
         """Stacks of all ranks of a launch; nothing of it pauses a target. Where that was done a moment ago, or the

@@ -35,6 +35,7 @@ class LiveSession:
         self._books = {name: HostBook(name) for name, _ in plan.channels}
         self._hosts = {name: Host(name, channel, self, interval_s=plan.interval_s) for name, channel in plan.channels}
         self._loaded: Launches | None = None
+        self._attended: str | None = None
         self._greeted: list[str] = []
         self._early: list[Sample] = []
         self._dirty = asyncio.Event()
@@ -59,6 +60,13 @@ class LiveSession:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._loaded is not None:
             await self._loaded.close()
+
+    def attend(self, launch_id: str | None) -> None:
+        """See :meth:`tui.session.launches.Launches.attend`."""
+        self._attended = launch_id
+        if self._loaded is not None:
+            self._loaded.attend(launch_id)
+            self._dirty.set()
 
     async def take_stacks(self, launch_id: str) -> None:
         """See :meth:`tui.session.launches.Launches.take_stacks`."""
@@ -109,15 +117,16 @@ class LiveSession:
             await _set_within(self._dirty, 1.0)
             self._dirty.clear()
             try:
-                self._post(self.snapshot())
+                self._launches.judge(time.monotonic())
+                self._post(self._as_it_stands())
             except Exception as error:  # a rule of ours that breaks on one launch must not blind the rest
                 self._note = f"a bug of ours: {error!r}; what is shown may be old"
                 self._post(self._as_it_stands())
             await asyncio.sleep(POST_EVERY_S)
 
     def snapshot(self) -> Snapshot:
-        """The whole state now; launches are judged again when their last verdict is older than a tick."""
-        self._launches.judge(time.monotonic())
+        """The whole state now: every launch is judged, however long that takes."""
+        self._launches.judge(time.monotonic(), everyone=True)
         return self._as_it_stands()
 
     def _as_it_stands(self) -> Snapshot:
@@ -139,6 +148,7 @@ class LiveSession:
             self._loaded = Launches(
                 self._plan, self._hosts, self._books, look=self._ask, spawn=self._spawn, changed=self._dirty.set
             )
+            self._loaded.attend(self._attended)
             for host in self._greeted:
                 self._loaded.on_hello(host)
             for sample in self._early:

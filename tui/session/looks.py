@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tui.diagnose.answers import Answers
@@ -19,22 +20,52 @@ Ask = Callable[[str, str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """``ask(host, what, arguments)``: one look. Raises: HostError."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The last look of a kind at a host, and at which processes, in words."""
+
+    t: float
+    procs: frozenset[str]
+
+    def unanswered(self, want: Wanted, now: float) -> Wanted | None:
+        """What this look, while it is fresh, does not answer."""
+        if now - self.t >= LOOK_EVERY_S:
+            return want
+        procs = [proc for proc in want.args.get("procs", ()) if str(proc) not in self.procs]
+        return Wanted(want.host, want.what, {**want.args, "procs": procs}) if procs else None
+
+
+NEVER = _Asked(-1e9, frozenset())
+
+
 class Looks:
     """``facts`` that have come wait, host by host, until the host's next sample takes them along."""
 
     def __init__(self, ask: Ask, spawn: Callable[[Any, str], None]) -> None:
         self._ask, self._spawn = ask, spawn
         self._answers: dict[str, Answers] = {}
-        self._asked: dict[tuple[str, str], float] = {}
+        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._open: dict[tuple[str, str], Wanted] = {}
+        """What is wanted and not asked for yet, by host and kind."""
         self._facts: dict[str, list[Fact]] = {}
 
     def want(self, wanted: Iterable[Wanted], now: float) -> None:
-        """Ask for what is due; what several launches of a host want is asked for once."""
-        for want in _merged(wanted):
+        """Ask for what is due; what several launches of a host want is asked for once. Launches are judged in turns:
+        what is not due yet waits, so that none is passed over for coming between two looks."""
+        for want in wanted:
             key = (want.host, want.what)
-            if now - self._asked.get(key, -1e9) >= LOOK_EVERY_S:
-                self._asked[key] = now
-                self._spawn(self._fetch(want), f"look {want.what}")
+            want = self._asked.get(key, NEVER).unanswered(want, now)
+            if want is not None:
+                before = self._open.get(key)
+                self._open[key] = want if before is None else _merged(before, want)
+        for key, want in list(self._open.items()):
+            if now - self._asked.get(key, NEVER).t >= LOOK_EVERY_S:
+                del self._open[key]
+                first, left = _split(want)
+                if left is not None:
+                    self._open[key] = left
+                self._asked[key] = _Asked(now, frozenset(map(str, first.args.get("procs", ()))))
+                self._spawn(self._fetch(first), f"look {want.what}")
 
     def note(self, host: str, fact: Fact) -> None:
         """Add a fact that nobody had to look for."""
@@ -54,19 +85,23 @@ class Looks:
             self.note(want.host, fact)
 
 
-def _merged(wanted: Iterable[Wanted]) -> list[Wanted]:
-    """One look a host and kind: the processes of all who want it."""
-    found: dict[tuple[str, str], Wanted] = {}
-    for want in wanted:
-        before = found.get((want.host, want.what))
-        if before is None:
-            found[want.host, want.what] = want
-            continue
-        args = {**want.args, **before.args}
-        procs = [list(proc) for proc in {tuple(p) for w in (before, want) for p in w.args.get("procs", ())}]
-        since_s = [float(w.args["since_s"]) for w in (before, want) if "since_s" in w.args]
-        args["procs"] = procs[:MOST_PROCS]
-        if since_s:
-            args["since_s"] = max(since_s)
-        found[want.host, want.what] = Wanted(want.host, want.what, args)
-    return list(found.values())
+def _merged(before: Wanted, want: Wanted) -> Wanted:
+    """One look for both: the processes and groups of both, as far back as either asks."""
+    args = {**want.args, **before.args}
+    for key in ("procs", "left"):
+        both = [*before.args.get(key, ()), *want.args.get(key, ())]
+        if both:
+            args[key] = list({str(item): item for item in both}.values())
+    since_s = [float(w.args["since_s"]) for w in (before, want) if "since_s" in w.args]
+    if since_s:
+        args["since_s"] = max(since_s)
+    return Wanted(want.host, want.what, args)
+
+
+def _split(want: Wanted) -> tuple[Wanted, Wanted | None]:
+    """What one look may ask for, and the processes that are left for the next."""
+    procs = want.args.get("procs", ())
+    if len(procs) <= MOST_PROCS:
+        return want, None
+    first, rest = ({**want.args, "procs": part} for part in (procs[:MOST_PROCS], procs[MOST_PROCS:]))
+    return Wanted(want.host, want.what, first), Wanted(want.host, want.what, rest)

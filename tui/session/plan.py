@@ -49,11 +49,18 @@ def plan_hosts(options: argparse.Namespace) -> Plan:
     names = frozenset(name for name, _ in channels)
     return Plan(
         channels=tuple(channels),
-        interval_s=getattr(options, "interval", None) or usual_interval_s(len(channels)),
+        interval_s=_interval_s(options, len(channels)),
         pids=tuple(_pid(word, names) for word in getattr(options, "pid", ())),
         logs=tuple(_log(word, names) for word in getattr(options, "log", ())),
         ports=tuple(getattr(options, "port", ())),
     )
+
+
+def _interval_s(options: argparse.Namespace, hosts: int) -> float:
+    """A command without an interval of its own looks for a few seconds only: two looks of many hosts give no rate."""
+    if not hasattr(options, "interval"):
+        return 1.0
+    return options.interval or usual_interval_s(hosts)
 
 
 def usual_interval_s(hosts: int) -> float:

@@ -41,6 +41,9 @@ class PlaybackSession:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def attend(self, launch_id: str | None) -> None:
+        """There is one launch, and it is judged at every step."""
+
     async def take_stacks(self, launch_id: str) -> None:
         raise UsageError(self.why_no_stacks)
 

@@ -1,8 +1,9 @@
-"""Whose turn it is to be judged: every launch soon, those at rest more rarely, and of many some at a time, so that the
-screen goes on answering keys and judging takes a bounded share of the time."""
+"""Whose turn it is to be judged: the one that is looked at first, every other one soon, those at rest more rarely, and
+of many some at a time, so that the screen goes on answering keys and judging takes a bounded share of the time."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -38,9 +39,16 @@ class _Judged:
 class _Queue:
     """Launches of one kind take their turns together."""
 
-    every_s: float
-    pause_per_cost: float
+    at_rest: bool
     due_t: float = -1e9
+
+    @property
+    def every_s(self) -> float:
+        return AT_REST_EVERY_S if self.at_rest else EVERY_S
+
+    @property
+    def pause_per_cost(self) -> float:
+        return AT_REST_PAUSE_PER_COST if self.at_rest else PAUSE_PER_COST
 
 
 class Turns:
@@ -49,9 +57,13 @@ class Turns:
     def __init__(self) -> None:
         self.views: tuple[LaunchView, ...] = ()
         """The newest view of every launch that has been judged, in the launches' order."""
-        self._active = _Queue(EVERY_S, PAUSE_PER_COST)
-        self._at_rest = _Queue(AT_REST_EVERY_S, AT_REST_PAUSE_PER_COST)
+        self.in_front: str | None = None
+        """The id of the launch that is looked at: it need not wait for the others, whose rows nobody sees."""
+        self.failed: Exception | None = None
+        """What the last turn came to grief at; the others were judged all the same."""
+        self._queues = {(front, rests): _Queue(rests) for front in (True, False) for rests in (False, True)}
         self._judged: dict[str, _Judged] = {}
+        self._failed_t: dict[str, float] = {}
         self._news: Counter[str] = Counter()
         self._loaded = False
 
@@ -59,31 +71,43 @@ class Turns:
         """Something came from a host that may end the rest of its launches."""
         self._news[host] += 1
 
-    def take(self, launches: Sequence[Launch], judge: Callable[[Launch], LaunchView], now: float) -> bool:
-        """Judge those whose turn it is, and bring :attr:`views` up to date; says whether any is new."""
-        for gone in self._judged.keys() - {launch.id for launch in launches}:
-            del self._judged[gone]
-        until = time.thread_time() + AT_ONCE_S
-        resting = {launch.id for launch in launches if self._rests(launch, now)}
-        active = [launch for launch in launches if launch.id not in resting]
-        at_rest = [launch for launch in launches if launch.id in resting]
-        made = self._turn(self._active, active, judge, now, until)
-        made |= self._turn(self._at_rest, at_rest, judge, now, until)
+    def take(
+        self, launches: Sequence[Launch], judge: Callable[[Launch], LaunchView], now: float, *, everyone: bool = False
+    ) -> bool:
+        """Judge those whose turn it is, or ``everyone``, and bring :attr:`views` up to date; says if any is new."""
+        ids = {launch.id for launch in launches}
+        for known in (self._judged, self._failed_t):
+            for gone in known.keys() - ids:
+                del known[gone]
+        self.failed = None
+        until = math.inf if everyone else time.thread_time() + AT_ONCE_S
+        waiting: dict[tuple[bool, bool], list[Launch]] = {kind: [] for kind in self._queues}
+        for launch in launches:
+            waiting[launch.id == self.in_front, self._rests(launch, now)].append(launch)
+        made = False
+        for kind, queue in self._queues.items():
+            made |= self._turn(queue, waiting[kind], judge, now, until)
         if made or len(self.views) != len(self._judged):
             self.views = tuple(self._judged[launch.id].view for launch in launches if launch.id in self._judged)
         return made
 
     def _rests(self, launch: Launch, now: float) -> bool:
+        """Whether nothing is expected of it: no news has come, and nothing was seen to move that may end its rest."""
         last = self._judged.get(launch.id)
         if last is None or last.news != self._heard(launch):
             return False
-        return last.view.verdict.id in AT_REST and now - last.view.verdict.since >= AT_REST_AFTER_S
+        verdict = last.view.verdict
+        moves = verdict.memory.get("doubt") is not None
+        return verdict.id in AT_REST and now - verdict.since >= AT_REST_AFTER_S and not moves
 
     def _heard(self, launch: Launch) -> int:
         return sum(self._news[host] for host in launch.hosts)
 
     def _waits_since(self, launch: Launch) -> float:
         """When it was judged; one that has changed since, or never was, has waited longest."""
+        failed_t = self._failed_t.get(launch.id)
+        if failed_t is not None:
+            return failed_t
         last = self._judged.get(launch.id)
         return -1e9 if last is None or last.view.launch != launch else last.t
 
@@ -91,15 +115,22 @@ class Turns:
         self, queue: _Queue, launches: list[Launch], judge: Callable[[Launch], LaunchView], now: float, until: float
     ) -> bool:
         """Those that wait longest first; none after ``until`` on the clock of the thread's CPU time."""
-        if now < queue.due_t:
+        everyone = until == math.inf
+        if now < queue.due_t and not everyone:
             return False
-        began, made = time.thread_time(), False
+        began, made, tried = time.thread_time(), False, False
         for since, launch in sorted(((self._waits_since(launch), launch) for launch in launches), key=lambda w: w[0]):
-            if now - since < queue.every_s or (made and time.thread_time() > until):
+            if not everyone and (now - since < queue.every_s or (tried and time.thread_time() > until)):
                 break
-            self._judged[launch.id] = _Judged(judge(launch), now, self._heard(launch))
+            tried = True
+            try:
+                self._judged[launch.id] = _Judged(judge(launch), now, self._heard(launch))
+            except Exception as error:  # a rule of ours that breaks on one launch must not blind the rest
+                self.failed, self._failed_t[launch.id] = self.failed or error, now
+                continue
+            self._failed_t.pop(launch.id, None)
             made = True
-        if made and self._loaded:  # the first time it loads the rules, too
+        if tried and self._loaded:  # the first time it loads the rules, too
             queue.due_t = now + queue.pause_per_cost * (time.thread_time() - began)
-        self._loaded = self._loaded or made
+        self._loaded = self._loaded or tried
         return made

@@ -23,6 +23,10 @@ class SessionLike(Protocol):
         """End. The application leaves after a fraction of a second, whether or not this returns."""
         ...
 
+    def attend(self, launch_id: str | None) -> None:
+        """This launch is looked at now, of many: what is shown of it is to be the newest."""
+        ...
+
     async def take_stacks(self, launch_id: str) -> None:
         """Take the stacks of a launch without pausing it; results arrive in ``Snapshot.dumps``."""
         ...
