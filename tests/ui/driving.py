@@ -22,6 +22,7 @@ class ToldSession:
     def __init__(self, state: str = "hung", *, first: Snapshot | None = None, stop_s: float = 0.0) -> None:
         self.first = first or fakes.snapshot(state)
         self.calls: list[str] = []
+        self.attended: str | None = None
         self.stop_s = stop_s
         self.post: Callable[[Snapshot], None] = lambda snapshot: None
 
@@ -32,6 +33,9 @@ class ToldSession:
     async def stop(self) -> None:
         self.calls.append("stop")
         await asyncio.sleep(self.stop_s)
+
+    def attend(self, launch_id: str | None) -> None:
+        self.attended = launch_id
 
     async def take_stacks(self, launch_id: str) -> None:
         self.calls.append(f"stacks {launch_id}")

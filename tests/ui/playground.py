@@ -47,6 +47,9 @@ class FakeSession:
         if self._task is not None:
             self._task.cancel()
 
+    def attend(self, launch_id: str | None) -> None:
+        pass
+
     async def take_stacks(self, launch_id: str) -> None:
         self.calls.append(f"stacks {launch_id}")
         for n in range(9):

@@ -59,7 +59,7 @@ LOOKED_S = 1.5
 
 OF_MAIN = frozenset(
     {
-        *("host", "launch", "pane", "leave_pane", "hide_pane", "move_pane", "open_focused"),
+        *("host", "launch", "next_launch", "pane", "leave_pane", "hide_pane", "move_pane", "open_focused"),
         *("scroll", "page", "edge", "order", "search", "search_step", "mark", "next_log", "wrap"),
         *("freeze", "step", "step_change", "zoom"),
     }
@@ -118,6 +118,7 @@ class GputopApp(App[Exit]):
         self.moment = Moment(Snapshot(t=0.0, wall=time.time()))
         self._arrived = self.clock()
         self._launch_id: str | None = None
+        self._attended: str | None = None
         self._host: str | None = None
         self._log_at: tuple[str, str] | None = None
         self._told = ""
@@ -336,6 +337,26 @@ class GputopApp(App[Exit]):
         self._dumps = view.snapshot.dumps
         self._second = self._seconds(view)
         self.front.show(view)
+        self._attend()
+
+    @property
+    def subject(self) -> LaunchView | None:
+        """The launch that keys are about: the one that is looked at, on the fleet screen that of the chosen host."""
+        front = self.front
+        return front.subject if hasattr(front, "subject") else self.view.launch
+
+    def _attend(self) -> None:
+        """Tell the session which launch is looked at."""
+        subject = self.subject
+        launch_id = subject.launch.id if subject is not None else None
+        if self.session is not None and launch_id != self._attended:
+            self._attended = launch_id
+            self.session.attend(launch_id)
+
+    def _take_up(self, launch: LaunchView) -> None:
+        """Look at this launch from now on, where another one was."""
+        if self.view.launch is None or self.view.launch.launch.id != launch.launch.id:
+            self.choose_launch(launch.launch.id)
 
     def _seconds(self, view: View) -> tuple[int, ...]:
         """The whole seconds of everything that counts them."""
@@ -357,6 +378,19 @@ class GputopApp(App[Exit]):
         """Look at one host alone; choosing the chosen one again shows all."""
         self._host = None if name == self._host else name
         self.draw()
+
+    def open_host(self, name: str, launch_id: str | None) -> None:
+        """Look at one host, and at this launch on it."""
+        if launch_id is not None:
+            self._launch_id = launch_id
+        self._host = name
+        self.draw()
+
+    def action_next_launch(self) -> None:
+        """Step through all launches: those after the ninth have no key of their own."""
+        ids = [v.launch.id for v in self.view.snapshot.launches]
+        if self.view.launch is not None:
+            self.choose_launch(ids[(ids.index(self.view.launch.launch.id) + 1) % len(ids)])
 
     def action_launch(self, number: int) -> None:
         launches = self.view.snapshot.launches
@@ -391,7 +425,7 @@ class GputopApp(App[Exit]):
 
     def action_step_change(self, direction: int) -> None:
         before = self.view.snapshot.t
-        self.moment.step_change(direction, self.view.launch)
+        self.moment.step_change(direction, self.subject)
         self._stepped(direction, before, "No change before it is kept.")
 
     def _stepped(self, direction: int, before: float, words: str) -> None:
@@ -423,7 +457,7 @@ class GputopApp(App[Exit]):
         except GputopError as error:
             self.notify(str(error), severity="error", markup=False)
             return
-        before, self.session = self.session, session
+        before, self.session, self._attended = self.session, session, None
         if before is not None:
             await asyncio.wait({asyncio.ensure_future(before.stop())}, timeout=STOP_WITHIN_S)
         session.start(self.post)
@@ -438,6 +472,8 @@ class GputopApp(App[Exit]):
         if self.front is self.main:
             self.main.open(name)
             return
+        if (subject := self.subject) is not None:
+            self._take_up(subject)
         while self.screen is not self.main:
             self.pop_screen()
         if self.main.full != name:
@@ -511,9 +547,10 @@ class GputopApp(App[Exit]):
 
     def _asked(self, no_launch: str) -> tuple[SessionLike, LaunchView] | None:
         """Whom to ask, and the chosen launch as it is now, whatever moment is looked at; else it is said why not."""
-        shown, session = self.view.launch, self.session
+        shown, session = self.subject, self.session
         if shown is None or session is None or session.why_no_stacks:
-            self.notify((session.why_no_stacks if session else "") or no_launch, markup=False)
+            nothing = no_launch if self.view.launch is None else "No launch runs on the chosen host."
+            self.notify((session.why_no_stacks if session else "") or nothing, markup=False)
             return None
         now = next((v for v in self.moment.latest.launches if v.launch.id == shown.launch.id), None)
         if now is None:
@@ -530,6 +567,8 @@ class GputopApp(App[Exit]):
     def action_dumps(self) -> None:
         from tui.ui.screens.dumps import DumpScreen
 
+        if (subject := self.subject) is not None:
+            self._take_up(subject)
         if not isinstance(self.screen, DumpScreen):
             self.push_screen(DumpScreen())
 
@@ -543,6 +582,7 @@ class GputopApp(App[Exit]):
         def confirmed(yes: bool | None) -> None:
             if yes:
                 self._run_once("abort", session.abort, launch.launch.id)
+                self._take_up(launch)
                 self.action_dumps()
 
         self.push_screen(AbortScreen(launch), confirmed)

@@ -20,6 +20,9 @@ from tui.ui.words import PANE_WORDS
 if TYPE_CHECKING:
     from tui.ui.app import GputopApp
 
+MOST_KEYS = 9
+"""So many launches have a key of their own."""
+
 
 def commands(app: GputopApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
     """What can be done while ``screen`` is looked at, each with its key; the screen's own first."""
@@ -27,6 +30,7 @@ def commands(app: GputopApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
         yield SystemCommand("Start the demo", "a real launch here that goes silent", app.action_demo)
     yield from _with_keys(app, screen)
     if isinstance(screen, MainScreen):
+        yield from _launches_without_a_key(app)
         yield from _panes(screen)
         yield from _columns(screen)
 
@@ -45,6 +49,12 @@ def _with_keys(app: GputopApp, screen: Screen[Any]) -> Iterable[SystemCommand]:
             runner = _runner(app, binding.action, screen if bindings is own else app)
             words, _, more = binding.description.partition("; ")
             yield SystemCommand(words[:1].upper() + words[1:], f"{app.keys[id]}  {more or section}", runner)
+
+
+def _launches_without_a_key(app: GputopApp) -> Iterable[SystemCommand]:
+    for number, view in enumerate(app.view.snapshot.launches, 1):
+        if number > MOST_KEYS:
+            yield SystemCommand(f"Launch {number}", view.launch.name, partial(app.choose_launch, view.launch.id))
 
 
 def _runner(app: GputopApp, action: str, where: DOMNode) -> Callable[[], Any]:

@@ -40,8 +40,10 @@ class FleetHost:
         return (self.host.sample.gpus or ()) if self.host.sample else ()
 
     @property
-    def silent_s(self) -> float | None:
-        return self.launches[0].verdict.silent_s if self.launches else None
+    def silent_since(self) -> float | None:
+        """Since when its gravest launch is silent, on the monitor's timeline: verdicts are of different moments."""
+        verdict = self.launches[0].verdict if self.launches else None
+        return None if verdict is None or verdict.silent_s is None else verdict.t - verdict.silent_s
 
     def mean(self, metric: Metric) -> float | None:
         return mean_known(metric.of(gpu) for gpu in self.gpus)
@@ -68,7 +70,7 @@ ORDERS: tuple[tuple[str, Callable[[FleetHost], tuple[object, ...]]], ...] = (
     ("gravest first", lambda row: (_gravity(row), row.name)),
     ("by name", lambda row: (row.name,)),
     ("idle first", lambda row: (_missing_last(row.mean(METRICS[0])), row.name)),
-    ("silent longest first", lambda row: (_missing_last(None if row.silent_s is None else -row.silent_s), row.name)),
+    ("silent longest first", lambda row: (_missing_last(row.silent_since), row.name)),
 )
 
 

@@ -26,6 +26,7 @@ SECTIONS: tuple[tuple[str, tuple[Binding, ...]], ...] = (
         "what to look at",
         (
             *(_bind(str(n), f"launch({n})", f"launch.{n}", f"launch {n}") for n in range(1, 10)),
+            _bind("0", "next_launch", "launches.next", "the next launch, of more than nine too"),
             _bind("left_square_bracket", "host(-1)", "host.previous", "the host before", "["),
             _bind("right_square_bracket", "host(1)", "host.next", "the next host", "]"),
             _bind("f", "fleet", "open.fleet", "fleet: every host and GPU at once"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding
@@ -16,10 +16,13 @@ from tui.ui.layout import Rect
 from tui.ui.lines import Line
 from tui.ui.screens.main import put
 from tui.ui.view import View
-from tui.ui.widgets.fleet import FleetPane, paint_chosen, paint_fleet_header
+from tui.ui.widgets.fleet import FleetPane, in_sight, paint_chosen, paint_fleet_header
 from tui.ui.widgets.hints import Hints
 from tui.ui.widgets.pane import Drawing, app_of
 from tui.ui.widgets.prompt import Prompt
+
+if TYPE_CHECKING:
+    from tui.model import LaunchView
 
 CHOSEN_ROWS = 3
 
@@ -60,6 +63,7 @@ class FleetScreen(Screen[None]):
         self._chosen = ChosenHost(id="fleet-chosen")
         self._footer = Hints(HINTS, FLEET, id="fleet-footer")
         self.prompt = Prompt(id="prompt")
+        self._rect = Rect(0, 0, 1, 2)
         self._order = 0
         self._wanted = ""
         self._name: str | None = None
@@ -81,7 +85,8 @@ class FleetScreen(Screen[None]):
         width, height = app_of(self).size
         below = CHOSEN_ROWS if height >= 16 else 1
         put(self._header, Rect(0, 0, width, 1))
-        put(self.pane, Rect(2, 1, max(1, width - 4), max(2, height - 3 - below)))
+        self._rect = Rect(2, 1, max(1, width - 4), max(2, height - 3 - below))
+        put(self.pane, self._rect)
         put(self._chosen, Rect(0, height - 1 - below, width, below))
         put(self._footer, Rect(0, height - 1, width, 1))
         put(self.prompt, Rect(0, height - 1, width, 1))
@@ -94,8 +99,9 @@ class FleetScreen(Screen[None]):
         pane.chosen = index if index is not None else min(pane.chosen, max(0, len(hosts) - 1))
         self._name = hosts[pane.chosen].name if hosts else None
         width = app_of(self).size.width
+        sight = in_sight(len(hosts), pane.chosen, self._rect.width, self._rect.height - 1)
         self._header.line = paint_fleet_header(
-            hosts, view, width, pane.metric, pane.by_value, self._order, self._wanted
+            hosts, view, width, pane.metric, pane.by_value, self._order, self._wanted, sight
         )
         self._chosen.rows = paint_chosen(self.chosen, width - 4, CHOSEN_ROWS)
         for part in (self._header, pane, self._chosen, self._footer):
@@ -104,6 +110,11 @@ class FleetScreen(Screen[None]):
     @property
     def chosen(self) -> FleetHost | None:
         return self.pane.hosts[self.pane.chosen] if self.pane.hosts else None
+
+    @property
+    def subject(self) -> LaunchView | None:
+        """The launch that keys are about here: the gravest one of the chosen host."""
+        return self.chosen.launch if self.chosen is not None else None
 
     def choose(self, index: int) -> None:
         """Choose a host by its place; beyond the ends, the last one there."""
@@ -128,10 +139,7 @@ class FleetScreen(Screen[None]):
         if item is None:
             return
         self.dismiss()
-        app = app_of(self)
-        if item.launch is not None:
-            app.choose_launch(item.launch.launch.id)
-        app.choose_host(item.name)
+        app_of(self).open_host(item.name, item.launch.launch.id if item.launch is not None else None)
 
     def action_leave(self) -> None:
         if self._wanted:

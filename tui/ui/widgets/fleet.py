@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from textual.events import Click, MouseScrollDown, MouseScrollUp
 
 from tui.ui import format as fmt
 from tui.ui.fleet import METRICS, ORDERS, FleetHost, Metric, counts
-from tui.ui.lines import Column, Line, block, cut, fit, fit_columns, pad, row, spread, titles, width_of, wrap_spans
+from tui.ui.lines import (
+    Column,
+    Line,
+    block,
+    cut,
+    fit,
+    fit_columns,
+    fit_left,
+    pad,
+    row,
+    spread,
+    titles,
+    width_of,
+    wrap_spans,
+)
 from tui.ui.view import View
 from tui.ui.widgets.gpus import STALE, state_line
 from tui.ui.widgets.header import HOST_MARKS, frozen_words
@@ -35,6 +50,25 @@ def columns_of(hosts: int, width: int, height: int) -> int:
     return max(1, min(needed, (width + GAP) // (COLUMN_LEAST + GAP)))
 
 
+def in_sight(hosts: int, chosen: int, width: int, height: int) -> tuple[int, int]:
+    """The index of the first host that is shown, and of the one after the last, where ``chosen`` is to be seen."""
+    page = columns_of(hosts, width, height) * height
+    top = max(0, chosen // page) * page
+    return top, min(hosts, top + page)
+
+
+def short_names(names: Sequence[str], width: int) -> list[str]:
+    """The names in ``width`` cells each. A domain that all share goes first; then what is cut is the end or, where that
+    leaves more of them apart (``ip-10-0-12-7`` and its hundred neighbours), the beginning."""
+    if all(cell_len(name) <= width for name in names):
+        return list(names)
+    domains = {name.partition(".")[2] for name in names}
+    if len(domains) == 1 and len(names) > 1:
+        names = [name.partition(".")[0] for name in names]
+    ends, begins = [fit(name, width) for name in names], [fit_left(name, width) for name in names]
+    return begins if len(set(begins)) > len(set(ends)) else ends
+
+
 @dataclass(frozen=True, slots=True)
 class Looks:
     """What the blocks show, whether they are coloured by that or by the verdict, and which host is chosen."""
@@ -50,7 +84,8 @@ def paint_fleet(rows: Sequence[FleetHost], view: View, width: int, height: int, 
     wide = (width - GAP * (count - 1)) // count
     fitted = fit_columns(COLUMNS, wide)
     widths = {column.key: cells for column, cells in fitted}
-    top = max(0, looks.chosen // (count * height)) * count * height
+    top, end = in_sight(len(rows), looks.chosen, width, height)
+    names = short_names([item.name for item in rows[top:end]], widths.get("host", 0))
     lines: list[Line] = [[]]
     for x in range(count):
         lines[0] += [*([(" " * GAP, "text")] if x else []), *pad(titles(fitted), wide)]
@@ -60,15 +95,19 @@ def paint_fleet(rows: Sequence[FleetHost], view: View, width: int, height: int, 
             index = top + x * height + y
             if x:
                 line.append((" " * GAP, "text"))
-            if index < len(rows):
-                line += pad(row(fitted, _row(rows[index], view, widths, looks, index == looks.chosen)), wide)
+            if index < end:
+                line += pad(
+                    row(fitted, _row(rows[index], names[index - top], view, widths, looks, index == looks.chosen)), wide
+                )
             else:
                 line += pad([], wide)
         lines.append(line)
     return lines, top
 
 
-def _row(item: FleetHost, view: View, wide: Mapping[str, int], looks: Looks, chosen: bool) -> dict[str, Line]:
+def _row(
+    item: FleetHost, short: str, view: View, wide: Mapping[str, int], looks: Looks, chosen: bool
+) -> dict[str, Line]:
     stale = item.host.state in STALE
     glyph, role = HOST_MARKS.get(item.host.state, ("∙", "dim"))
     if item.verdict and not stale:
@@ -76,7 +115,7 @@ def _row(item: FleetHost, view: View, wide: Mapping[str, int], looks: Looks, cho
     name = "badge-key" if chosen else "strong" if item.verdict in ("hung", "crashed", "suspect") or stale else "text"
     cells: dict[str, Line] = {
         "mark": [(glyph, role)],
-        "host": [(fit(item.name, wide["host"]), name)],
+        "host": [(short, name)],
         "gpus": _blocks(item, looks.metric, wide["gpus"], "faint" if stale else None if looks.by_value else role),
     }
     if stale:
@@ -112,12 +151,23 @@ def _heat(value: float | None, top: float | None) -> str:
 
 
 def paint_fleet_header(
-    shown: Sequence[FleetHost], view: View, width: int, metric: Metric, by_value: bool, order: int, wanted: str
+    shown: Sequence[FleetHost],
+    view: View,
+    width: int,
+    metric: Metric,
+    by_value: bool,
+    order: int,
+    wanted: str,
+    sight: tuple[int, int],
 ) -> Line:
-    """How many hosts there are and how they stand; what blocks, colours and order mean, or that it is not now."""
+    """How many hosts there are, which of them are in sight where not all are, and how they stand; what blocks, colours
+    and order mean, or that it is not now."""
     all_hosts = len(view.snapshot.hosts)
     gpus = sum(len(item.gpus) for item in shown)
     hosts = fmt.plural(all_hosts, "host") if len(shown) == all_hosts else f"{len(shown)} of {all_hosts} hosts"
+    if sight[1] - sight[0] < len(shown):
+        hosts = f"{sight[0] + 1}–{sight[1]} of {fmt.plural(len(shown), 'host')}"
+        hosts += "" if len(shown) == all_hosts else f" of {all_hosts}"
     line: Line = [(" fleet", "strong"), (f"  {hosts}, {fmt.plural(gpus, 'GPU')}", "dim")]
     for verdict, n in counts(shown):
         line += [("  ", "text"), (f"{verdict_glyph(verdict)} {n} {verdict}", verdict_role(verdict))]
@@ -144,6 +194,8 @@ def paint_chosen(item: FleetHost | None, width: int, height: int) -> list[Line]:
     verdict = view.verdict
     word = f" {verdict_glyph(verdict.id)} {verdict_word(verdict.id)} "
     lead += [(word, f"badge-{verdict_role(verdict.id).removeprefix('verdict-')}"), (f" {view.launch.name}  ", "text")]
+    if len(item.launches) > 1:
+        lead.append((f"and {fmt.plural(len(item.launches) - 1, 'launch', 'launches')} more  ", "dim"))
     rows = [cut([*lead, (cause_words(verdict), "text")], width)]
     for reason in verdict.reasons[:1]:
         rows += wrap_spans([], reason, "dim", width)

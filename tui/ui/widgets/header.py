@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from textual.events import Click
 
 from tui.ui import format as fmt
@@ -11,7 +13,7 @@ from tui.ui.lines import Line, fit, spread, width_of
 from tui.ui.view import View
 from tui.ui.widgets.gpus import STALE
 from tui.ui.widgets.pane import Drawing
-from tui.ui.words import verdict_glyph, verdict_role
+from tui.ui.words import ALARMS, verdict_glyph, verdict_role
 
 if TYPE_CHECKING:
     from tui.model import HostView, LaunchView
@@ -25,20 +27,21 @@ HOST_MARKS = {
 }
 
 
+GAP = 3
+NAME_LEAST, NAME_NARROW, NAME_MOST = 20, 12, 40
+"""Cells of the chosen launch's name; others give way where it would get fewer, in a narrow pane as few."""
+
+AFTER_LAUNCHES = 14
+"""Cells that launches leave to hosts and the clock."""
+
+
 def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str]]]:
-    """The line, and where a click selects what: (first cell, end, ``launch:ID``, ``host:NAME`` or ``fleet:``)."""
-    spots: list[tuple[int, int, str]] = []
-    line: Line = [(" ", "text")]
-    for number, launch in enumerate(view.snapshot.launches, 1):
-        chosen = view.launch is not None and launch.launch.id == view.launch.launch.id
-        start = width_of(line)
-        line += [*_launch(number, launch, chosen, width - 14 - 6 * len(view.snapshot.launches)), ("   ", "text")]
-        spots.append((start, width_of(line) - 3, f"launch:{launch.launch.id}"))
-    if not view.snapshot.launches:
-        line += [("gputop-hang", "strong"), ("   ", "text")]
+    """The line, and where a click selects what: (first cell, end, ``launch:ID``, ``host:NAME``, ``launches:`` for those
+    that have no room, or ``fleet:``)."""
     time: Line = [(fmt.clock(view.snapshot.wall)[:5], "dim"), (" ", "text")]
     if view.frozen:
         time = frozen_words(view)
+    line, spots = _launches(view, width)
     room = width - width_of(line) - width_of(time) - 2
     hosts = view.snapshot.hosts
     for n, host in enumerate(hosts):
@@ -58,18 +61,65 @@ def paint_header(view: View, width: int) -> tuple[Line, list[tuple[int, int, str
     return spread(line, time, width), spots
 
 
+def _launches(view: View, width: int) -> tuple[Line, list[tuple[int, int, str]]]:
+    """All launches where there is room, else the first ones and the chosen one, and how many there are beside them."""
+    line: Line = [(" ", "text")]
+    spots: list[tuple[int, int, str]] = []
+    launches = view.snapshot.launches
+    if not launches:
+        return [*line, ("gputop-hang", "strong"), (" " * GAP, "text")], spots
+    chosen = next((n for n, v in enumerate(launches) if view.launch and v.launch.id == view.launch.launch.id), 0)
+    shown, room, named = _shown(view, chosen, width - AFTER_LAUNCHES)
+    for n in shown:
+        start = width_of(line)
+        line += [*_launch(n + 1, launches[n], n == chosen, room, named), (" " * GAP, "text")]
+        spots.append((start, width_of(line) - GAP, f"launch:{launches[n].launch.id}"))
+    hidden = [v.verdict.id for n, v in enumerate(launches) if n not in shown]
+    if hidden:
+        from tui.ui.fleet import grave as gravity  # where there are so many: the first picture does not wait for it
+
+        grave = min(hidden, key=gravity)
+        start = width_of(line)
+        line += [(f"+{len(hidden)}", verdict_role(grave) if grave in ALARMS else "dim"), (" " * GAP, "text")]
+        spots.append((start, width_of(line) - GAP, "launches:"))
+    return line, spots
+
+
+def _shown(view: View, chosen: int, width: int) -> tuple[Sequence[int], int, bool]:
+    """Which launches are shown, how many cells the chosen one's name gets, and whether the others show theirs."""
+    launches = view.snapshot.launches
+    least = [len(str(n)) + 2 + GAP for n in range(1, len(launches) + 1)]
+    room = width - 6 * len(launches)
+    names = sum(1 + cell_len(fit(v.launch.name, min(NAME_MOST, room))) for v in launches) if room >= 86 else 0
+    if names and sum(least) + names <= width:
+        return range(len(launches)), room, True
+    name = NAME_LEAST if width >= 48 else NAME_NARROW
+    room = width - 1 - sum(least)
+    if room >= name or len(launches) == 1:
+        return range(len(launches)), room, False
+    left = width - least[chosen] - 1 - name - len(f"+{len(launches)}") - GAP
+    shown = {chosen}
+    for n, cells in enumerate(least):
+        if n != chosen:
+            left -= cells
+            if left < 0:
+                break
+            shown.add(n)
+    return sorted(shown), name + max(0, left), False
+
+
 def frozen_words(view: View) -> Line:
     """Which moment is looked at instead of now."""
     return [(f" FROZEN at {fmt.clock(view.snapshot.wall)} ", "badge-frozen")]
 
 
-def _launch(number: int, launch: LaunchView, chosen: bool, room: int) -> Line:
+def _launch(number: int, launch: LaunchView, chosen: bool, room: int, named: bool) -> Line:
     """Number, glyph and name; where room is short only the chosen launch keeps its name."""
     verdict = launch.verdict.id
     line: Line = [(str(number), "key" if chosen else "dim"), (" ", "text")]
     line.append((verdict_glyph(verdict), verdict_role(verdict)))
-    if chosen or room >= 86:
-        line += [(" ", "text"), (fit(launch.launch.name, min(40, room)), "strong" if chosen else "dim")]
+    if chosen or named:
+        line += [(" ", "text"), (fit(launch.launch.name, min(NAME_MOST, room)), "strong" if chosen else "dim")]
     return line
 
 
@@ -95,5 +145,7 @@ class HeaderLine(Drawing):
                     self.gputop.choose_launch(name)
                 elif kind == "host":
                     self.gputop.choose_host(name)
+                elif kind == "launches":
+                    self.gputop.action_command_palette()
                 else:
                     self.gputop.action_fleet()
