@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
+from tests.scenario_fourth_round import FOURTH
 from tests.scenario_second_round import SECOND
 from tests.scenario_stories import HELD_BACK, LATER, STORIES, TUNED
 from tests.scenario_third_round import THIRD
@@ -27,6 +28,10 @@ passed for growth, a request that ends in sleep for rest, cores that poll each o
 THIRD_LOOK = "own, third round, unseen      6/13      2     6/9    9/10    1/3   74  139  272 3/5"
 """The same of the third: a survived lack of memory and late nodes were alarms, MPI's waiters passed for work, errors
 that nobody caught and the ranks that they came from were overlooked, engines and silent downloads had no phase."""
+
+FOURTH_LOOK = "own, fourth round, unseen    27/34      2   19/26   24/27    3/4   99  177  583 13/13"
+"""The same of the fourth: a download that tries again and an encoder's profile were alarms, a server that had been
+ready for long was no server, a job killed as a whole had ended, and an end that only the log tells was overlooked."""
 
 
 def recorded() -> list[Path]:
@@ -76,6 +81,8 @@ def main(given: list[Path]) -> None:
         print(row("own, second round, now", [score(own[name]) for name in SECOND]))
         print(THIRD_LOOK)
         print(row("own, third round, now", [score(own[name]) for name in THIRD]))
+        print(FOURTH_LOOK)
+        print(row("own, fourth round, now", [score(own[name]) for name in FOURTH]))
         for title, variants in (("variants of all", ALL), ("ablations of all", ABLATIONS)):
             print(f"\n{title}\n{HEAD}")
             for name, variant in variants.items():

@@ -228,6 +228,21 @@ def test_a_job_that_has_ended_has_not_crashed() -> None:
     assert not {said for _, said in watch.seen} & {"suspect", "hung", "crashed"}
 
 
+@pytest.mark.parametrize(("before", "after", "said"), [(0, 2, "crashed"), (2, 2, "ended")])
+def test_a_job_that_was_killed_for_memory_as_a_whole_has_crashed(before: int, after: int, said: str) -> None:
+    """Kills that the control group had counted before were of others."""
+    watch = Watch(SimulatedLaunch(2))
+    for step in range(60):
+        watch.sim.lines = [f"step {step}/2000 loss {1 / (step + 1):.3f}"]
+        watch.sim.facts = [("cgroup_oom_kill", before)]
+        watch.tick()
+    watch.sim.doing = {}
+    for _ in range(20):
+        watch.sim.facts = [("cgroup_oom_kill", after)]
+        watch.tick()
+    assert (watch.now.id, watch.now.cause == "oom_kill") == (said, said == "crashed")
+
+
 def test_a_server_that_ends_before_it_was_ready_has_crashed() -> None:
     watch = loaded()
     watch.sim.doing = {}

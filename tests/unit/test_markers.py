@@ -64,12 +64,45 @@ def read(*texts: str) -> Run:
 
 
 def test_the_last_statistics_of_a_server_count() -> None:
-    """Figures that are none are no statistics; a line that only tells them is else as one that no marker knows."""
+    """Figures that are none are no statistics; where no start was seen, they say that it serves."""
     said = "Engine 000: Avg prompt throughput: {} tokens/s, Avg generation throughput: {} tokens/s, Running: {} reqs"
     assert read(said.format("12.5", "30.0", 3), said.format("0.0", "0.0", 2)).load == Load(2.0, 0.0)
     run = read(said.format("12.5", "30.0", 3))
-    assert (run.load, run.phase, run.framework) == (Load(3.0, 42.5), "unknown", None)
+    assert (run.load, run.phase, run.framework) == (Load(3.0, 42.5), "serving", "vllm")
     assert read(said.format("1.2.3", "0.0.0", 3)).load is None
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        ("Init torch distributed begin.", "Decode batch, #running-req: 2, #token: 1900, token usage: 0.02"),
+        (
+            "[gpu_model_runner.py:3259] Starting to load model /m/y...",
+            "Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 0.0 tokens/s, Running: 1 reqs",
+        ),
+        ("load_tensors: loading model tensors, this can take a while...", "slot launch_slot_: id  0 | task 412 | x"),
+    ],
+)
+def test_what_a_server_at_work_prints_says_that_it_serves_where_no_start_was_seen(start: str, said: str) -> None:
+    """A start that is still on its way is not ready for it: warm-ups, and jobs that embed a server, print it too."""
+    assert read(said).ready and read(said).phase == "serving"
+    assert not read(start, said).ready
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("Killed", "oom_kill"),
+        ("bash: line 1:    42 Killed                  python3 -m vllm.entrypoints.openai.api_server", "oom_kill"),
+        ("./run.sh: line 7:  4711 Segmentation fault      (core dumped) python3 train.py", "dead_rank"),
+        ("Bus error (core dumped)", "dead_rank"),
+        ("Killed 3 stale helpers of the last run", None),
+        ("the watchdog says: Killed", None),
+        ("Aborted: 0, retried: 3", None),
+    ],
+)
+def test_what_a_shell_says_of_its_child_is_an_end(said: str, cause: str | None) -> None:
+    assert [line.marker.cause for line in read("up", said).fatal] == ([cause] if cause else [])
 
 
 def test_a_server_that_waits_for_its_workers_says_so_at_a_time() -> None:
@@ -135,3 +168,19 @@ def test_a_bad_file_is_refused_in_one_sentence(text: str, what: str) -> None:
     with pytest.raises(ValueError, match=what) as error:
         parse(text, "mine.toml")
     assert str(error.value).startswith("mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("frames", "uncaught"),
+    [
+        (['  File "/app/train.py", line 9, in <module>'], True),
+        (['  File "/usr/local/bin/vllm", line 8, in <module>', '  File "/opt/v/main.py", line 73, in main'], True),
+        (['  File "<frozen runpy>", line 198, in _run_module_as_main', '  File "/a.py", line 2, in <module>'], True),
+        (['  File "/usr/lib/python3.12/multiprocessing/process.py", line 314, in _bootstrap'], True),
+        (['  File "/v/lib/python3.12/site-packages/vllm/attention.py", line 3, in <module>'], False),
+        (['  File "/app/train.py", line 80, in fall_back', '  File "/app/x.py", line 3, in <module>'], False),
+    ],
+)
+def test_an_error_that_nobody_caught_begins_where_its_process_began(frames: list[str], uncaught: bool) -> None:
+    run = read("up", "Traceback (most recent call last):", *frames, "ImportError: No module named 'x'")
+    assert [trace.uncaught for trace in run.tracebacks] == [uncaught]

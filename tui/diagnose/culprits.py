@@ -38,8 +38,11 @@ def _not_at_the_meeting(scene: Scene) -> Meeting | None:
 
 
 def _in_the_kernel(scene: Scene) -> list[Culprit]:
+    """Ranks that storage holds are the culprits however many they are: no wait for other ranks is one in the kernel.
+    In the driver all may wait for one."""
     stuck = [view for view in scene.ranks if view.stuck_in_kernel]
-    if not stuck or 2 * len(stuck) >= len(scene.ranks):
+    most = len(scene.ranks) if not any(view.in_driver for view in stuck) else (len(scene.ranks) + 1) // 2
+    if not 0 < len(stuck) < most:
         return []
     return [(view, view.member.rank, f"blocked in the kernel in {view.wchan or 'a place not known'}") for view in stuck]
 

@@ -240,6 +240,12 @@ def _gone(scene: Scene) -> Judgement | None:
     run = scene.run
     if run.phase == "shutdown" or run.over or run.ready or _done(scene):
         return Judgement("ended", "firm", reasons=["all its processes have ended", silence(scene)])
+    killed = memory_kill(scene, [view for view in scene.procs if scene.died_t(view) is not None])
+    fault = next((item for item in reversed(scene.xids) if item.fresh and item.ends_the_gpu), None)
+    if killed or fault is not None:
+        reasons = [killed or f"kernel log: {fault.text[:160] if fault is not None else ''}"]
+        reasons.append(f"all its processes ended in {scene.phase}, and its work was not done")
+        return Judgement("crashed", "proven", "oom_kill" if killed else "gpu_fault", reasons, probe="log")
     if scene.framework not in SERVERS:
         said = "all its processes have ended, and no line of its log speaks of a failure"
         return Judgement("ended", "weak", reasons=[said, silence(scene)])

@@ -41,6 +41,11 @@ LOG_ONLY_ELSE_S = 900.0
 GPU_ONLY_SUSPECT_S = 300.0
 """The same where every GPU spins in a collective: one that waits for a rank at work has that rank's GPU idle."""
 
+_LAST_WORD_S = 20.0
+_AFTER_LINES = 12
+"""So few lines come after the error that ends a launch: of its resource tracker, its launcher, its siblings, and what
+others write on a clock."""
+
 LIKELY: Mapping[str, CauseId] = {
     "dist_init": "comm_init",
     "post_load": "rank_wait",
@@ -217,6 +222,8 @@ def _log_only(scene: Scene) -> Judgement:
         return Judgement("unknown", reasons=["no process of it and no line of a log has been seen"])
     if scene.came_late and scene.watched_s < _FIRST_LOOK_S:
         return Judgement("unknown", reasons=[f"watched for {scene.watched_s:.0f} s only; its log was still before"])
+    if (crashed := _last_word(scene, silent)) is not None:
+        return crashed
     if scene.gpu_kinds.get("works"):
         return Judgement("slow", "weak", reasons=[f"no process of it can be seen; {seen.gpus(scene)}", silence(scene)])
     if silent >= max(GPU_ONLY_SUSPECT_S, scene.least.suspect_s) and scene.gpu_kinds.keys() == {"spins"}:
@@ -229,6 +236,20 @@ def _log_only(scene: Scene) -> Judgement:
     return Judgement(
         "slow", "weak", reasons=[f"log still for {silent:.0f} s in {scene.phase}; nothing else can be seen"]
     )
+
+
+def _last_word(scene: Scene, silent_s: float) -> Judgement | None:
+    """An error that nobody caught, if the log ends with it: with nothing else to be seen, it is the end."""
+    run = scene.run
+    last = next((trace for trace in reversed(run.tracebacks) if trace.uncaught), None)
+    if last is None:
+        return None
+    since_s = silent_s if last.t is None else scene.now - last.t
+    went_on = run.progress_t is not None and last.t is not None and run.progress_t > last.t
+    if went_on or since_s < _LAST_WORD_S or run.lines - last.line > _AFTER_LINES + since_s / 10.0:
+        return None
+    reasons = [f"the log ends with an error that nobody caught: {last.text[:200]}", silence(scene)]
+    return Judgement("crashed", "firm", "exception", reasons, probe="log", quiet_s=silent_s)
 
 
 def _unobserved(scene: Scene, clock: Clock) -> Judgement:

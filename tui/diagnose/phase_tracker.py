@@ -135,6 +135,7 @@ class Run:
 
     def note_traceback(self, trace: Traceback) -> None:
         """Keep a traceback that is complete; the first is the root cause more often than not."""
+        trace.line = max(trace.line, self.lines)
         if len(self.tracebacks) < 16:
             self.tracebacks.append(trace)
 
@@ -167,7 +168,7 @@ class Run:
             if len(self.fatal) < 32:
                 self.fatal.append(FatalLine(t, marker, text, rank, self.ticks, _pid(groups)))
             return False
-        if marker.edge == "ready" and marker.framework != self.framework:
+        if marker.edge == "ready" and not self._may_be_ready(marker):
             return False
         self._order += 1
         occurrence, leading = self._occurrence(marker, rank, t)
@@ -190,6 +191,10 @@ class Run:
         if moved and t is not None:
             self.progress_t = t
         return moved
+
+    def _may_be_ready(self, marker: Marker) -> bool:
+        """Another framework's line says nothing; one of a server at work says so only where no start was seen."""
+        return marker.framework == self.framework and (not marker.only or self.phase in marker.only)
 
     def take_bar(self, frame: Frame, rank: int | None, t: float | None) -> bool:
         """Fold a bar in that no marker knows: it belongs to the phase at hand."""

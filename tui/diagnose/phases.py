@@ -332,6 +332,7 @@ BUSY_CORE_S: Mapping[str, float] = {
     "draft_load": 300.0,
     "kv_alloc": 120.0,
     "post_load": 600.0,
+    "profile": 240.0,
     "jit_build": 1800.0,
     "data_index": 1800.0,
     "training_step": 300.0,
@@ -362,6 +363,7 @@ COMPUTES_ON_CPU = frozenset(
         "jit_build",
         "graph_capture",
         "warmup",
+        "profile",
         "data_index",
         "training_step",
         "checkpoint_save",
@@ -370,7 +372,7 @@ COMPUTES_ON_CPU = frozenset(
     }
 )
 """Phases in which a rank may keep one core busy in its own process without GPU work. Not among them: setting up
-communicators and profiling runs, where a busy core is a wait."""
+communicators, where a busy core is a wait."""
 
 AFTER_WEIGHTS = frozenset(
     {"post_load", "draft_load", "profile", "kv_alloc", "compile", "jit_build", "graph_capture", "warmup"}

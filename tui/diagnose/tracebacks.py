@@ -35,11 +35,28 @@ class Traceback:
     where: str = ""
     lines: int = 1
     dump: bool = False
+    line: int = 0
+    """How many lines its run had when it was complete."""
+    outermost: str = ""
+    """The file and function of its first frame."""
+
+    @property
+    def uncaught(self) -> bool:
+        """Whether it begins where a process does: a handler prints the frames below itself, and of an import that
+        failed and was done without, those of the module that tried it."""
+        file, _, function = self.outermost.rpartition(" ")
+        starts = function in ("_run_module_as_main", "_bootstrap")
+        return bool(self.exception) and (starts or (function == "<module>" and _is_script(file)))
 
     @property
     def text(self) -> str:
         """One line for people."""
         return f"{self.exception} ({self.where})" if self.where else self.exception
+
+
+def _is_script(file: str) -> bool:
+    """Whether a file is run, and not imported from where packages lie."""
+    return "/bin/" in file or not ("-packages/" in file or "/lib/python" in file)
 
 
 class Tracebacks:
@@ -86,6 +103,7 @@ class Tracebacks:
         if not body.strip() or body[0] in " \t|+" or body.startswith(_CHAIN):
             frame = _FRAME.match(body)
             if frame is not None:
+                found.outermost = found.outermost or f"{frame['file']} {frame['function']}"
                 found.where = f"{frame['function']} {frame['file'].rpartition('/')[2]}:{frame['line']}"
             if found.lines > _LONGEST:
                 self._forget(found)

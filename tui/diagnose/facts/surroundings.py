@@ -8,6 +8,7 @@ from tui.diagnose import kernel_log
 from tui.diagnose.facts import concerning, figure, newest
 from tui.diagnose.observe import Scene
 from tui.diagnose.views import ProcView
+from tui.model import Fact
 from tui.untyped import mapped, number
 
 SHM_S = 300.0
@@ -50,11 +51,18 @@ def memory_kill(scene: Scene, dead: list[ProcView]) -> str | None:
         about = about and pid not in known and (rose or not (watched or _numbered_as_by_the_kernel(scene)))
         if kernel_log.of_memory(line) and (pid in pids or about):
             return f"kernel log: {line[:160]}"
-    for _, fact in reversed(counts):
-        if count := figure(fact, "cgroup_oom_kill"):
+    for host, fact in reversed(counts):
+        count = figure(fact, "cgroup_oom_kill") or 0.0
+        if count > _killed_before(counts, host, min(ended, default=scene.now) - DEATH_S):
             many = "a process" if count == 1 else f"{count:.0f} processes"
             return f"the kernel killed {many} of its control group for memory"
     return None
+
+
+def _killed_before(counts: list[tuple[str, Fact]], host: str, until: float) -> float:
+    """The highest count of a host's that was seen before ``until``: those kills were of others."""
+    earlier = [figure(fact, "cgroup_oom_kill") or 0.0 for name, fact in counts if name == host and fact.t < until]
+    return max(earlier, default=0.0)
 
 
 INIT_PID_NAMESPACE = "pid:[4026531836]"

@@ -8,7 +8,7 @@ from typing import Any
 from tui.diagnose.facts import newest_figure
 from tui.diagnose.facts.locks import held_lock, orphaned_lock
 from tui.diagnose.hypotheses import Hypothesis, expect, seen
-from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, odd_workers
+from tui.diagnose.hypotheses.workers import cpu_workers, in_storage, many_cores, odd_workers
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import BEFORE_GPU, BUSY_CORE_ELSE_S, LOADS
 from tui.diagnose.views import (
@@ -38,9 +38,12 @@ def _known(scene: Scene, holds: bool) -> bool | None:
 
 
 def _kernel_build(scene: Scene) -> list[Prediction]:
+    """NVRTC, Triton and LLVM compile in the process itself: where the log speaks of a build, a rank at work is it."""
     at_work = [view for view in scene.living if view.builds]
+    alone = [] if at_work or scene.told_phase != "jit_build" else many_cores(scene) or odd_workers(scene)
+    said = seen.doing(alone) if alone else seen.builders(scene)
     return [
-        expect("compilers", "compilers that burn CPU under a rank", seen.builders(scene), _known(scene, bool(at_work)))
+        expect("compilers", "compilers that burn CPU under a rank", said, _known(scene, bool(at_work) or bool(alone)))
     ]
 
 

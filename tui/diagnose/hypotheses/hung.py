@@ -71,7 +71,7 @@ HUNG_HYPOTHESES: tuple[Hypothesis, ...] = (
         "download_stall",
         blocked.download_stall,
         frozenset({"import", "spawn", "dist_init", "weight_download", "weight_load", "draft_load"}),
-        patience=2.2,
+        patience=3.0,  # a client that gets nothing tries again by itself, after a minute or two
         particular=True,
         wants=("sockets",),
     ),

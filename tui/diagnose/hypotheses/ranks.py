@@ -196,11 +196,12 @@ def gil_deadlock(scene: Scene) -> list[Prediction]:
 
 
 _IMPOSSIBLE = re.compile(
-    r"No available node types can fulfill|cannot be scheduled right now|Insufficient nvidia\.com/gpu|"
+    r"No available node types can fulfill|Insufficient nvidia\.com/gpu|"
     r"exceeds available GPUs|Requested node configuration is not available|ReqNodeNotAvail|infeasible",
     re.IGNORECASE,
 )
-"""Ray's autoscaler, kube-scheduler, vLLM on Ray and Slurm on requests that nothing they have can meet."""
+"""Ray's autoscaler, kube-scheduler, vLLM on Ray and Slurm on requests that nothing they have can meet. Not among them:
+what Ray says "cannot be scheduled right now", which others hold, or which a node brings that is being started."""
 
 
 def resources_missing(scene: Scene) -> list[Prediction]:
