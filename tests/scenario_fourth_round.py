@@ -667,9 +667,9 @@ def x_fourth_all_killed_at_once() -> Story:
     s = Story("x-fourth-all-killed", "torchrun", 8)
     trainer(s)
     s.fault("crashed")
-    for _ in range(24):
+    for _ in range(48):
         s.fact({"cgroup_oom_kill": 9})
-        s.stretch(10, {}, EMPTY)
+        s.stretch(5, {}, EMPTY)
     return s.sick("oom_kill", "dead_rank", certain=60)
 
 
