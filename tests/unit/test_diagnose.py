@@ -401,6 +401,15 @@ def test_a_fatal_line_crashes_and_progress_after_it_does_not() -> None:
     assert watch.now.id == "progressing"
 
 
+def test_a_helper_that_its_shell_says_was_killed_is_no_crash_while_the_ranks_work() -> None:
+    watch = loaded()
+    watch.sim.lines = ["/opt/run.sh: line 9:    77 Killed                  nvidia-smi dmon -o T"]
+    watch.sim.doing = dict.fromkeys(range(8), LOADING)
+    watch.run(30)
+    assert watch.now.id in ("progressing", "slow")
+    assert watch.first("crashed") is None
+
+
 def test_a_fatal_line_comes_with_the_first_traceback_and_the_attempt_is_counted() -> None:
     """The line that ends it quotes nobody; the exception under it does. A restart in the same log is attempt 2."""
     watch = loaded()

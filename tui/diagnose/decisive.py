@@ -58,12 +58,14 @@ def _fatal(scene: Scene) -> Judgement | None:
     lines = [(run, line) for run in scene.runs for line in run.fatal if _stands(run, line)]
     if not lines or (scene.run.ready and not scene.dead and scene.living):
         return None
-    particular = [line for _, line in lines if line.marker.cause != "exception"]
+    particular = [
+        line for _, line in lines if line.marker.cause != "exception" and not line.marker.id.startswith("shell.")
+    ]
     caught = {line.marker.cause for line in particular} == {"gpu_oom"}
     if caught and not scene.dead and (_works_on(scene) or scene.watched_s < scene.look_s):
         return None  # those who look for the largest batch run out of memory, and go on with a smaller one
     if not particular and scene.living and not scene.dead and not _nothing_since(scene, lines[-1][1]):
-        return None  # tracebacks are printed, and survived, in many healthy starts
+        return None  # many healthy starts print tracebacks and survive them, or lose a helper that their shell tells of
     line = (particular or [line for _, line in lines])[0]
     reasons = [f"fatal line: {line.text.strip()[:200]}"]
     trace = next((trace for run, _ in lines for trace in run.tracebacks), None)
