@@ -374,6 +374,20 @@ def test_calls_that_nobody_answers(agent: AgentClient) -> None:
             assert (away["here"], away["listening"]) == (False, None)
 
 
+def test_who_holds_the_meeting_place_is_there(agent: AgentClient) -> None:
+    """The rank whose store the others call need not call it itself."""
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    sleeps = "print('up', flush=True); time.sleep(120)"
+    holds = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); {sleeps}"
+    with running(holds) as master, running(f"import time; {sleeps}") as other:
+        rows = look(agent, "sockets", master.pid, master=["127.0.0.1", port])["sockets"]
+        assert rows[str(master.pid)]["meets"] is True
+        rows = look(agent, "sockets", other.pid, master=["127.0.0.1", port])["sockets"]
+        assert rows[str(other.pid)]["meets"] is False
+
+
 def test_bytes_that_nobody_takes_wait_in_the_queue(agent: AgentClient) -> None:
     """This end sends 1000 bytes that the process never reads; the row tells of both ends' view."""
     with socket.socket() as listener:

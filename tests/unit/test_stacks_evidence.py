@@ -198,6 +198,19 @@ def test_a_dump_makes_the_cause_precise_and_names_the_rank(stack: ThreadStack, c
     assert any(reason.startswith("stacks: Rank 5 waits for") for reason in now.reasons)
 
 
+def test_what_the_stacks_name_stands_in_the_table_and_is_not_struck_out_there() -> None:
+    """Seen from outside, a process among eight that sleep cannot be one whose threads wait for each other."""
+    assert all(e.refuted for e in _hung().now.explanations if e.cause == "thread_deadlock")
+    now = hung(speaks_for(ranks(r5=LOCK))).now
+    (named,) = [e for e in now.explanations if e.cause == now.cause]
+    assert named.alive and not named.refuted and "rank 5" in named.title
+    assert [(p.outcome, p.seen.startswith("Rank 5 waits")) for p in named.predictions if p.signal == "stacks"] == [
+        ("fits", True)
+    ]
+    baton = hung(speaks_for(ranks(r5=sample("file_baton")))).now
+    assert any(e.cause == "stale_lock" and e.alive for e in baton.explanations)
+
+
 def test_a_lock_held_by_a_thread_that_sleeps_is_a_deadlock_of_the_interpreter() -> None:
     assert hung(speaks_for(ranks(r5=replace(REDUCE, owns_gil=True, active=False)))).now.cause == "gil_deadlock"
 

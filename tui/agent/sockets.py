@@ -83,8 +83,13 @@ def _of(
         "states": states,
         "tcp": [row.told() for row in telling[:MOST_SOCKETS]],
         "received": {inode: count for count, inode in got},
-        "meets": any(row.state == "established" and row.way[1] == port for row in own) if port else None,
+        "meets": any(_meets(row, port) for row in own) if port else None,
     }
+
+
+def _meets(row: Row, port: int) -> bool:
+    """Whether it is connected to that port, or holds it: who is called there need not call itself."""
+    return row.state in ("established", "listen") and port in (row.way[1], row.here[1])
 
 
 def _received() -> "dict[str, int]":

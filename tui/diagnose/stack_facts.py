@@ -8,13 +8,14 @@ grave: whether anything moves is seen by other signals, and a look that is older
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from tui.diagnose.clock import Clock
 from tui.diagnose.judgement import Culprit, Judgement
 from tui.diagnose.observe import Scene
-from tui.diagnose.phases import CAUSES, is_healthy
-from tui.model import Fact
+from tui.diagnose.phases import CAUSES, is_healthy, remedy, title
+from tui.model import Explanation, Fact, Prediction
 from tui.safetext import clean
 
 STACKS_S = 1800.0
@@ -50,17 +51,37 @@ def heed(scene: Scene, clock: Clock, judgement: Judgement) -> Judgement:
         judgement.reasons.insert(0, f"the stacks move: {text}")
         return judgement
     judgement.reasons.insert(min(1, len(judgement.reasons)), f"stacks: {text}")
-    cause = _cause(judgement, _ids(said.get("causes")))
+    named = _ids(said.get("causes"))
+    cause = _cause(judgement, named)
     if cause != judgement.cause:
         judgement.cause = cause
         judgement.remedy = ""
     odd = _culprits(scene, said.get("odd"))
+    if cause is not None and cause in named:
+        judgement.explanations = _explained(judgement.explanations, cause, text, odd)
     if odd:
         judgement.culprits = odd
         judgement.probe = "dumps"
         if judgement.cause in WAITS_FOR_ONE:
             judgement.remedy = _READ_IT
     return judgement
+
+
+def _explained(
+    explanations: tuple[Explanation, ...], cause: str, text: str, odd: list[Culprit]
+) -> tuple[Explanation, ...]:
+    """With what the stacks say in the table. What was expected of a process seen from outside does not speak against a
+    cause that was read inside of it."""
+    same = [e for e in explanations if e.cause == cause] or [Explanation(cause, title(cause), False, True)]
+    known = min(same, key=lambda e: sum(p.outcome == "refutes" for p in e.predictions))  # asleep, or burning a core
+    outside = tuple(p for p in known.predictions if p.outcome != "refutes" and p.signal != "stacks")
+    read = Prediction("stacks", "a stack that stands there", text, "fits")
+    ranks = [rank for _, rank, _ in odd if rank is not None]
+    said = known.title if known.alive else title(cause)
+    if cause == "thread_deadlock" and len(ranks) == 1:
+        said = f"threads of rank {ranks[0]} wait for each other, and the others for it"
+    told = replace(known, title=said, alive=True, predictions=(read, *outside), remedy=remedy(cause))
+    return (told, *(e for e in explanations if e.cause != cause))
 
 
 def _newest(scene: Scene, clock: Clock) -> Fact | None:
