@@ -119,10 +119,22 @@ def _mend_surroundings() -> None:
 
 
 def _dispatch(words: list[str]) -> Exit:
+    if words[:1] == ["help"]:
+        words = [*words[1:2], "--help"]
     if not words or (words[0] not in COMMANDS and words[0] not in ("-h", "--help", "--version")):
+        _no_command_meant(words[0] if words else "")
         words = ["watch", *words]
     options = _parser().parse_args(words)
     return _RUN[options.command](options)
+
+
+def _no_command_meant(word: str) -> None:
+    """Raises: UsageError on a host's name that is more likely a command with a slip in it."""
+    from difflib import get_close_matches  # it costs what a first picture would wait for
+
+    meant = get_close_matches(word, COMMANDS, 1, 0.75) if word.isalpha() else []
+    if meant:
+        raise UsageError(f"There is no command {word!r}; is {meant[0]!r} meant? A host: gputop-hang watch {word}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -29,6 +29,9 @@ def run(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
     ("words", "said"),
     [
         (("gpu01",), "needs a terminal"),
+        (("snpshot",), "is 'snapshot' meant"),
+        (("demo1",), "needs a terminal"),
+        (("watch", "snpshot"), "needs a terminal"),
         (("snapshot", "n[1"), "'n[1' is no host name"),
         (("snapshot", "--pid", "abc"), "--pid abc: a process number"),
         (("snapshot", "--pid", "0"), "--pid 0: a process number"),
@@ -54,6 +57,11 @@ def test_what_cannot_be_used_is_said_in_one_sentence(words: tuple[str, ...], sai
     assert said in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_help_is_a_command_too() -> None:
+    assert run("help").stdout == run("--help").stdout
+    assert run("help", "dump").stdout == run("dump", "--help").stdout
 
 
 def test_help_begins_with_examples() -> None:

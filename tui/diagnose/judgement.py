@@ -38,7 +38,8 @@ class Judgement:
 def silence(scene: Scene) -> str:
     """How long the log has been still, in words."""
     if scene.silent_s is None:
-        return "no log"
+        wrong = next((log.error for log in scene.logs if log.error), None)
+        return f"no log ({wrong})" if wrong else "no log"
     counter = scene.run.counter
     if counter is None or not counter.total or not counter.done or scene.run.ready:
         return f"log still for {scene.silent_s:.0f} s"

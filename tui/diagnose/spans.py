@@ -22,6 +22,8 @@ def phase_spans(history: History, launch: Launch, now: float) -> tuple[PhaseSpan
     if starts and starts[-1][0] != scene.phase and scene.phase != "unknown":
         starts.append((scene.phase, max(starts[-1][1], now)))
     ends = [t for _, t in starts[1:]]
+    if starts and (over_t := _all_dead_t(scene)) is not None:
+        ends.append(max(starts[-1][1], over_t))
     return tuple(PhaseSpan(phase, t, end) for (phase, t), end in zip_longest(starts, ends))
 
 
@@ -44,6 +46,14 @@ def _lived(scene: Scene) -> bool:
     """Whether a process of the launch was seen alive."""
     tracks = (found[1] for member in scene.launch.members if (found := scene.track_of(member)) is not None)
     return any(track.lived for track in tracks)
+
+
+def _all_dead_t(scene: Scene) -> float | None:
+    """When the last of its processes died; ``None`` while one lives, or where none was ever seen."""
+    tracks = [found[1] for member in scene.launch.members if (found := scene.track_of(member)) is not None]
+    if not tracks or any(t.gone_t is None and t.last is not None and t.last.state not in "ZX" for t in tracks):
+        return None
+    return max((t for view in scene.procs if (t := scene.died_t(view)) is not None), default=None)
 
 
 def _is_member(scene: Scene, host: str, key: tuple[int, int]) -> bool:

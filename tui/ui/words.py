@@ -38,7 +38,7 @@ SIGABRT_SHORT = {
 }
 
 PROBES = {
-    "stacks": ("stacks", "take the stacks of all ranks; C frames come last, and stop each rank 1 to 2.5 s"),
+    "stacks": ("stacks", "take the stacks of all ranks; C frames stop each for 1 to 2.5 s"),
     "abort": ("abort", "SIGABRT to all ranks for their last stacks; ends the launch"),
     "log": ("open.log", "read the log from its last good line on"),
     "dumps": ("dumps", "read the stacks that were taken"),

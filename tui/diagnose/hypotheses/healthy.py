@@ -81,7 +81,8 @@ def _storage(scene: Scene) -> list[Prediction]:
         for view in scene.living
         if (view.read or 0.0) + (view.write or 0.0) >= READING_BPS or view.trickles or view.grows
     ] + in_storage(scene)
-    said = seen.doing(moving) if moving else seen.byte_flow(scene)
+    readers = [view for view in moving if not view.builds]
+    said = seen.doing(readers) if readers else seen.byte_flow(scene)
     return [expect("bytes", "bytes are read or written", said, _known(scene, bool(moving)))]
 
 
@@ -172,7 +173,7 @@ def _starved(scene: Scene) -> list[Prediction]:
     throttled = bool(starved) or (None if share is None else share >= 50.0)
     return [
         expect("cgroup", "throttled half of the time, or ready to run and not let", said, throttled),
-        expect("rank_cpu", "it burns what it may", seen.cpu(scene), _known(scene, burned >= allowed)),
+        expect("rank_cpu", "it burns what it may", f"{burned:.0f} % of a core", _known(scene, burned >= allowed)),
         expect("gpus", "no GPU spins", seen.gpus(scene), not scene.spinning and _no_gpu(scene, "spins")),
     ]
 

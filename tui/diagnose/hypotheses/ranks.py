@@ -62,7 +62,7 @@ def core_waits(scene: Scene) -> list[Prediction]:
 
 
 def busy_for_nothing(scene: Scene) -> Prediction:
-    said = f"no byte, no growing memory and no GPU work in {scene.unmoved_s:.0f} s"
+    said = f"{seen.cpu(scene)}; no byte, no growing memory and no GPU work in {scene.unmoved_s:.0f} s"
     return expect(
         "rank_cpu", "busy cores and nothing else, for longer than work of this phase takes", said, disbelieved(scene)
     )

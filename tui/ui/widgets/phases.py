@@ -57,7 +57,7 @@ def _chain(view: View, launch: LaunchView, spans: tuple[PhaseSpan, ...], width: 
     current = verdict_role(launch.verdict.id) if launch.verdict.id in ALARMS else "info"
     columns: list[tuple[str, str, str, float]] = []
     for span in spans:
-        role = "done" if span.end is not None else current
+        role = "done" if span is not spans[-1] or launch.verdict.phase != span.phase else current
         seconds = span_seconds(span, view.now)
         columns.append((spaced(span.phase), fmt.duration(seconds), role, seconds))
     columns += [(spaced(phase), "", "ahead", 0.0) for phase in launch.ahead]

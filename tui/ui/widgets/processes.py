@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tui.ui import format as fmt
+from tui.ui.layout import NARROW
 from tui.ui.lines import Column, Line, fit_columns, row, titles, wrap_spans
 from tui.ui.ranks import ORDERS, Node, doing, tree
 from tui.ui.view import View
@@ -43,6 +45,12 @@ TREE_COLUMNS = (
 )
 """The pane in full: below its host and its parent each process, with its children."""
 
+TREE_IN_A_SIDE_PANE = tuple(
+    replace(column, width=18) if column.key == "doing" else column
+    for column in TREE_COLUMNS
+    if column.key in ("tree", "cpu", "state", "doing")
+)
+
 CHOOSABLE = tuple(
     dict.fromkeys(c.key for c in (*COLUMNS, *TREE_COLUMNS) if c.key not in ("rank", "pid", "tree", "state"))
 )
@@ -70,7 +78,8 @@ def paint_tree(
     view: View, width: int, order: int = 0, hidden: frozenset[str] = frozenset()
 ) -> tuple[list[Line], Sequence[Line]]:
     """The column titles, and hosts, processes and their children below each other."""
-    fitted = fit_columns([c for c in TREE_COLUMNS if c.key not in hidden], width)
+    columns = TREE_COLUMNS if width >= NARROW else TREE_IN_A_SIDE_PANE
+    fitted = fit_columns([c for c in columns if c.key not in hidden], width)
     makers: list[Callable[[], Line]] = []
     host = ""
     for node in tree(view.processes, ORDERS[order][1]):
