@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from tui.ui import format as fmt
 from tui.ui.layout import NARROW
 from tui.ui.lines import Column, Line, fit_columns, row, titles, wrap_spans
@@ -108,7 +110,10 @@ def _node_row(view: View, node: Node, fitted: Sequence[tuple[Column, int]]) -> L
     cells = _cells(view, p)
     name = p.role if p.rank is None else f"{p.role} {p.rank}"
     cells["tree"] = [(node.guide, "faint"), (name, "odd" if odd else "text")]
-    cells["doing"] = [(doing(p), "bad" if odd or p.state in ALARMING else "text")]
+    does = doing(p)
+    if any(column.key == "doing" and cells_wide < cell_len(does) for column, cells_wide in fitted):
+        does = does.removeprefix("sleeps in ")  # its state says so, and where is what matters
+    cells["doing"] = [(does, "bad" if odd or p.state in ALARMING else "text")]
     cells["title"] = [(p.title, "dim")]
     return row(fitted, cells)
 
