@@ -55,6 +55,13 @@ def test_the_verdicts_and_phases_stand_where_they_began() -> None:
     assert "54%" in rows[6]
 
 
+def test_from_an_earlier_moment_on_the_verdicts_go_on_as_the_lanes_do() -> None:
+    view = fakes.snapshot("hung").launches[0]
+    made = axis(view.spans[0].start, fakes.START, 100)
+    now, earlier = (plain(paint_timeline(view, made, t, 8, fakes.WALL)[1]) for t in (fakes.START, fakes.START - 300.0))
+    assert earlier == now
+
+
 def test_snapshots_come_back_as_they_were_but_for_courses_and_stacks() -> None:
     past = Past()
     kept = snapshots(5)

@@ -89,7 +89,7 @@ def paint_timeline(launch: LaunchView, axis: Axis, now: float, height: int, wall
 
     ``now`` is the moment that is looked at; ``wall_of_zero`` the Unix time of the timeline's zero.
     """
-    rows = [_verdicts(launch.course, axis, now)]
+    rows = [_verdicts(launch.course, axis, max(now, launch.course.times[-1]))]
     if height >= 6:
         rows.insert(0, _phases(launch, axis, now))
     room = height - len(rows) - 1
@@ -151,13 +151,14 @@ def growth(times: Sequence[float], column: Sequence[float], axis: Axis) -> list[
     return bins
 
 
-def _verdicts(course: Course, axis: Axis, now: float) -> Line:
-    """The verdict over time: each stretch in its colour, with its initial where it begins."""
+def _verdicts(course: Course, axis: Axis, until: float) -> Line:
+    """The verdict over time: each stretch in its colour, with its word where there is room; like the lanes, it goes on
+    behind an earlier moment that is looked at."""
     line: Line = [(f"{'verdict':<{LABEL}}", "dim")]
     cells: list[tuple[str, str]] = [(" ", "text")] * axis.cells
-    ends = [t for t, _ in course.verdicts[1:]] + [now]
+    ends = [t for t, _ in course.verdicts[1:]] + [until]
     for (t, verdict), end in zip(course.verdicts, ends, strict=True):
-        first, last = max(0, axis.cell(t)), min(axis.cells - 1, axis.cell(max(t, min(end, now))))
+        first, last = max(0, axis.cell(t)), min(axis.cells - 1, axis.cell(max(t, end)))
         role = verdict_role(verdict)
         for x in range(first, last + 1):
             cells[x] = ("━", role)
