@@ -141,7 +141,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gputop-hang",
         usage=argparse.SUPPRESS,
-        description=_examples(*COMMANDS) + "Watches launches and says whether a silent one is slow or hung, and why.",
+        description=_examples(*COMMANDS) + "Watches launches and says whether a silent one is slow or hung, and why.\n"
+        "'gputop-hang COMMAND --help' tells a command's options; --log, --pid and --port belong to watch.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gputop-hang {__version__}")

@@ -86,7 +86,7 @@ async def test_in_a_narrow_pane_it_is_still_said_what_every_rank_does() -> None:
         await pilot.press("p")
         await pilot.pause()
         shown = next(row for row in text(app).splitlines() if "├ scheduler 1 " in row)
-        assert "4712  sleeps in futex" in shown and len(shown.rstrip()) <= 48
+        assert "S   futex_wait_queue" in shown and len(shown.rstrip()) <= 48
 
 
 async def test_a_column_is_hidden_and_shown_again() -> None:

@@ -64,7 +64,14 @@ def test_every_match_holds_one_of_the_words_that_are_looked_for(pair: tuple[str,
     assert all(words & {word.encode() for word in one_of} for one_of in required_words(pattern))
 
 
-KEPT = [marker for marker in load().all if marker.edge not in ("heartbeat", "neutral") and marker.words]
+OF_REQUESTS = {"sglang:serves", "llama.cpp:serves"}
+"""Of these lines a flood may be made; see :func:`tui.diagnose.markers.Markers.filter`."""
+
+KEPT = [
+    marker
+    for marker in load().all
+    if marker.edge not in ("heartbeat", "neutral") and marker.words and marker.name not in OF_REQUESTS
+]
 
 
 def test_every_marker_of_the_monitor_is_found_in_a_flood_behind_whatever_carries_it() -> None:

@@ -151,7 +151,7 @@ class Markers:
         kept = [
             {"pattern": loosened(marker.pattern), "words": [list(clause) for clause in marker.words]}
             for marker in self.all
-            if (marker.tells or marker.edge not in ("heartbeat", "neutral")) and marker.words
+            if _sought_in_a_flood(marker)
         ]
         return [*kept, *_TRACEBACKS]
 
@@ -164,6 +164,14 @@ _TRACEBACKS: tuple[dict[str, Any], ...] = (
 _FIGURES = b"0123456789"
 _SHAPES = 4096
 _NOT_LETTERS = bytes(c if chr(c).isalpha() and c < 128 else 32 for c in range(256))
+
+
+def _sought_in_a_flood(marker: Marker) -> bool:
+    """Not what comes with each request, and means a ready server only where no start was seen: a flood may be made of
+    such lines, and they would crowd out those that come once. The end of a flood is read whole."""
+    if not marker.words or (marker.edge == "ready" and marker.only and not marker.tells):
+        return False
+    return bool(marker.tells) or marker.edge not in ("heartbeat", "neutral")
 
 
 def words_of(text: str) -> list[bytes]:

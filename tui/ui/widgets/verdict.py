@@ -22,7 +22,7 @@ LEAD = 6
 
 
 STEADY_S = 2.0
-"""Below this a timer stays at zero: where things move each second it would only flicker."""
+"""Below this it moves now: where things move each second a timer would only flicker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def paint_verdict(view: View, width: int, height: int, *, timers: bool) -> list[
 
 
 def paint_timers(view: View) -> list[Line]:
-    """``log silent 1m 04s`` and ``nothing moved 58s``, run on since the verdict; where the log's host, or one of the
-    launch, is not heard, as it was when that was heard last."""
+    """``log silent 1m 04s`` and ``nothing moved 58s``, run on since the verdict, or ``it moves now``; where the log's
+    host, or one of the launch, is not heard, as it was when that was heard last."""
     if view.launch is None:
         return []
     verdict, hosts = view.launch.verdict, view.launch.launch.hosts
@@ -57,13 +57,14 @@ def paint_timers(view: View) -> list[Line]:
     of_log = view.unheard_s(*hosts) if speaks is None else view.unheard_s(speaks.host)
     role = verdict_role(verdict.id) if verdict.id in ALARMS else "strong"
     rows: list[Line] = []
-    for label, value, unheard_s in (
-        ("log silent", verdict.silent_s, of_log),
-        ("nothing moved", verdict.still_s, view.unheard_s(*hosts)),
+    for label, moves, value, unheard_s in (
+        ("log silent", "log grows", verdict.silent_s, of_log),
+        ("nothing moved", "it moves", verdict.still_s, view.unheard_s(*hosts)),
     ):
         held: Line = [(" frozen", "info")] if view.frozen else [(" held", "warn")] if unheard_s else []
         now = None if value is None else max(0.0, value + view.since_judged_s - unheard_s)
-        text = fmt.duration(0 if now is not None and now < STEADY_S else now)
+        steady = now is not None and now < STEADY_S and not unheard_s
+        label, text = (moves, "now") if steady else (label, fmt.duration(now))
         rows.append([(f"{label:<14}", "dim"), (f"{text:>7}", role), *held])
     return rows
 
