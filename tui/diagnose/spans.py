@@ -7,7 +7,7 @@ from itertools import zip_longest
 
 from tui.diagnose.observe import Scene
 from tui.diagnose.phases import PHASES
-from tui.history import History
+from tui.history import History, ProcTrack
 from tui.model import Launch, PhaseId, PhaseSpan
 
 
@@ -44,13 +44,16 @@ def _began(scene: Scene, first: float | None) -> float | None:
 
 def _lived(scene: Scene) -> bool:
     """Whether a process of the launch was seen alive."""
-    tracks = (found[1] for member in scene.launch.members if (found := scene.track_of(member)) is not None)
-    return any(track.lived for track in tracks)
+    return any(track.lived for track in _tracks(scene))
+
+
+def _tracks(scene: Scene) -> list[ProcTrack]:
+    return [found[1] for member in scene.launch.members if (found := scene.track_of(member)) is not None]
 
 
 def _all_dead_t(scene: Scene) -> float | None:
     """When the last of its processes died; ``None`` while one lives, or where none was ever seen."""
-    tracks = [found[1] for member in scene.launch.members if (found := scene.track_of(member)) is not None]
+    tracks = _tracks(scene)
     if not tracks or any(t.gone_t is None and t.last is not None and t.last.state not in "ZX" for t in tracks):
         return None
     return max((t for view in scene.procs if (t := scene.died_t(view)) is not None), default=None)
