@@ -130,10 +130,11 @@ def _dispatch(words: list[str]) -> Exit:
 
 def _no_command_meant(word: str) -> None:
     """Raises: UsageError on a host's name that is more likely a command with a slip in it."""
-    from difflib import get_close_matches  # it costs what a first picture would wait for
+    if not word.isalpha():
+        return
+    from difflib import get_close_matches  # the first picture of most calls need not wait for it
 
-    meant = get_close_matches(word, COMMANDS, 1, 0.75) if word.isalpha() else []
-    if meant:
+    if meant := get_close_matches(word, COMMANDS, 1, 0.75):
         raise UsageError(f"There is no command {word!r}; is {meant[0]!r} meant? A host: gputop-hang watch {word}")
 
 
@@ -142,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="gputop-hang",
         usage=argparse.SUPPRESS,
         description=_examples(*COMMANDS) + "Watches launches and says whether a silent one is slow or hung, and why.\n"
-        "'gputop-hang COMMAND --help' tells a command's options; --log, --pid and --port belong to watch.",
+        "'gputop-hang COMMAND --help' tells the options of a command, 'watch --help' those of the monitor.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"gputop-hang {__version__}")

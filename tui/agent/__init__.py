@@ -84,7 +84,7 @@ Requests to the agent (one JSON object and a LF each; ``id`` is chosen by the mo
     "stdout", "stderr": {"pipe", "readers": [{"pid", "comm", "state"}], "bytes", "size"}|null}|null}}``.
   * ``sockets`` (``master``: ``[name, port]``): ``{"sockets": {pid: {"states": {name: n}, "tcp": [{"state", "here",
     "peer", "unsent", "unread" (bytes), "tries"}], "received": {inode: bytes}, "meets": bool|null (is connected to that
-    port)}|null}, "master": {"name", "port", "here", "listening": bool|null}|null}``.
+    port, or holds it)}|null}, "master": {"name", "port", "here", "listening": bool|null}|null}``.
   * ``infiniband``: ``{"ports": [{"device", "port", "state", "physical", "rate", "rx_bytes", "tx_bytes", "errors"}],
     "mono"}``.
   * ``gpm`` (``gpus``: indices, optional; nobody asks for it by himself): ``{"gpm": {index: {"sm_util_pct",
